@@ -1,0 +1,15 @@
+add_library(mixtape_flags INTERFACE)
+target_compile_options(mixtape_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+if(MIXTAPE_WERROR)
+  target_compile_options(mixtape_flags INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 reports a false -Wrestrict on "literal" + std::string at -O2 and above.
+  target_compile_options(mixtape_flags INTERFACE -Wno-restrict)
+endif()
+# The same bits on every machine: no fast-math, contraction pinned. errno and trap flags of maths functions are never
+# read, and keeping them would stop every elementary function from being vectorised.
+target_compile_options(mixtape_flags INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math)
+if(NOT MIXTAPE_ARCH STREQUAL "")
+  target_compile_options(mixtape_flags INTERFACE -march=${MIXTAPE_ARCH})
+endif()
