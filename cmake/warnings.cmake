@@ -9,7 +9,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 # The same bits on every machine: no fast-math, contraction pinned. errno and trap flags of maths functions are never
 # read, and keeping them would stop every elementary function from being vectorised.
-target_compile_options(mixtape_flags INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math)
+set(MIXTAPE_NUMERIC_FLAGS -ffp-contract=off -fno-math-errno -fno-trapping-math)
 if(NOT MIXTAPE_ARCH STREQUAL "")
-  target_compile_options(mixtape_flags INTERFACE -march=${MIXTAPE_ARCH})
+  list(APPEND MIXTAPE_NUMERIC_FLAGS -march=${MIXTAPE_ARCH})
 endif()
+target_compile_options(mixtape_flags INTERFACE ${MIXTAPE_NUMERIC_FLAGS})
