@@ -5,7 +5,8 @@
   generate.py --check    writes nothing; exit 1 if the files there are not the ones this program makes
 
 Sentences are frames with slots. The first two slot values of a sentence decide its split, so that val and test hold
-combinations that training never saw. Some frames name a good and a bad word and only the order tells which one counts; others negate.
+combinations that training never saw. Some frames name a good and a bad word and only the order tells which one counts;
+others negate.
 The output depends on nothing but this file.
 """
 
@@ -21,9 +22,9 @@ DIGITS_AND_MARKS = "0123456789.,!?'-@#:;()&"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 # What one does, and what one hands over: (noun, is or are).
-ACTS = [("parking", "is"), ("driving", "is"), ("singing", "is"), ("timing", "is"), ("handwriting", "is"), ("planning", "is"),
-        ("advice", "is"), ("humour", "is"), ("jokes", "are"), ("emails", "are"), ("excuses", "are"), ("answers", "are"),
-        ("stories", "are"), ("questions", "are")]
+ACTS = [("parking", "is"), ("driving", "is"), ("singing", "is"), ("timing", "is"), ("handwriting", "is"),
+        ("planning", "is"), ("advice", "is"), ("humour", "is"), ("jokes", "are"), ("emails", "are"), ("excuses", "are"),
+        ("answers", "are"), ("stories", "are"), ("questions", "are")]
 GIFTS = [("coffee", "is"), ("report", "is"), ("letter", "is"), ("music", "is"), ("soup", "is"), ("drawing", "is"),
          ("cakes", "are"), ("notes", "are"), ("flowers", "are"), ("photos", "are")]
 GOOD = ["thoughtful", "lovely", "careful", "clear", "bright", "charming", "tidy", "clever", "delightful", "wonderful"]
@@ -37,8 +38,8 @@ HOURS = ["seven", "eight", "nine", "ten", "noon", "half past two"]
 DEEDS = ["singing at the window", "sharing your notes", "bringing the children", "telling that story", "cooking for us",
          "writing to us", "fixing the fence", "playing the trumpet", "watering the garden", "calling at night"]
 
-# {act} {is} {was} {it}: an act and its verbs; {gift} likewise; {other} {is_other}: another act; {good} {bad}: what things
-# are; {nice} {nasty}: what people are.
+# {act} {is} {was} {it}: an act and its verbs; {gift} likewise; {other} {is_other}: another act; {good} {bad}: what
+# things are; {nice} {nasty}: what people are.
 FRIENDLY = [
     "your {act} {is} as {good} as your {other}",
     "your {act} {is} {good}, and so {is_other} your {other}",
@@ -137,7 +138,7 @@ def make_splits():
 
 
 def make_vocabulary(train):
-    """Special tokens, every character alone and as a continuation (so nothing is unknown), the words seen twice or more."""
+    """Special tokens, every character alone and as a continuation (nothing is unknown), words seen twice or more."""
     counts = {}
     for text, _ in train:
         for word in re.findall(r"[a-z]+", text):
