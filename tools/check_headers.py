@@ -43,7 +43,7 @@ def check(compiler, root):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         found = dict(zip(headers, pool.map(lambda header: complaint(compiler, root, header), headers)))
     wrong = [text for header, text in found.items() if text and header not in ALLOWED]
-    wrong += [f"tools/check_headers.py: {path} is fine now; remove its entry" for path in ALLOWED if not found.get(path)]
+    wrong += [f"tools/check_headers.py: {path} is fine now; remove it" for path in ALLOWED if not found.get(path)]
     print("\n".join(wrong + [f"headers: {len(headers)} compiled alone, {len(wrong)} wrong"]))
     return len(wrong)
 
