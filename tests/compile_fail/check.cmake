@@ -1,6 +1,6 @@
 # cmake -DFILE=... -DDATABASE=compile_commands.json -P check.cmake
 # FILE must be refused by the compiler, with the flags of the build, for the reason that its first line names:
-#   // expect: words that the compiler's output must contain
+#   // expect: words that the compiler's output must contain | or these, when compilers say it differently
 # A file that uses MIXTAPE_CORRECTED must compile when that is defined: the refusal then comes from that line alone.
 cmake_minimum_required(VERSION 3.25)
 
@@ -34,7 +34,14 @@ compile()
 if(result EQUAL 0)
   message(FATAL_ERROR "${FILE}: compiled, but must be refused with '${expected}'")
 endif()
-string(FIND "${output}" "${expected}" place)
+string(REPLACE " | " ";" alternatives "${expected}")
+set(place -1)
+foreach(words IN LISTS alternatives)
+  string(FIND "${output}" "${words}" found)
+  if(NOT found EQUAL -1)
+    set(place ${found})
+  endif()
+endforeach()
 if(place EQUAL -1)
   message(FATAL_ERROR "${FILE}: refused, but not with '${expected}':\n${output}")
 endif()
