@@ -16,7 +16,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ["core", "autograd", "ops", "nn", "optim", "amp", "data", "models", "tools", "tests"]
 FLAGS = ["-std=c++20", "-O0", "-march=native", "-fopenmp", "-ffp-contract=off", "-Wall", "-Wextra", "-Wpedantic",
-         "-Wshadow", "-Werror", "-fsyntax-only", '-DMIXTAPE_SHARED_DIR="-"', '-DMIXTAPE_SOURCE_DIR="-"', '-DMIXTAPE_PROGRAM="-"']
+         "-Wshadow", "-Werror", "-fsyntax-only",
+         '-DMIXTAPE_SHARED_DIR="-"', '-DMIXTAPE_SOURCE_DIR="-"', '-DMIXTAPE_PROGRAM="-"']
 # Seconds for every file that includes them: they belong into .cpp files. (json_fwd.hpp only names the type.)
 HEAVY = re.compile(r"/(nlohmann/(?!json_fwd|detail/abi_macros)|fmt/|CLI/|eigen3/|oneapi/dnnl|dnnl)[^\s]*")
 # path -> why it may include a heavy one, or only together with another.
