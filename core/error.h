@@ -10,13 +10,13 @@ namespace mixtape {
 
 /// What went wrong, as the process exit code that a program returns for it (docs: "exit codes").
 enum class ErrorKind : int {
-  internal = 1,    ///< misuse of the library or a fault in it: shapes, dtypes, missing kernels
-  config = 2,      ///< configuration or usage
-  data = 3,        ///< data sets and label files
-  model = 4,       ///< model and checkpoint files
-  io = 5,          ///< disk full, permission, directory in use
-  memory = 12,     ///< out of memory
-  diverged = 20,   ///< max_consecutive_skips non-finite steps in a row
+  internal = 1,   ///< misuse of the library or a fault in it: shapes, dtypes, missing kernels
+  config = 2,     ///< configuration or usage
+  data = 3,       ///< data sets and label files
+  model = 4,      ///< model and checkpoint files
+  io = 5,         ///< disk full, permission, directory in use
+  memory = 12,    ///< out of memory
+  diverged = 20,  ///< max_consecutive_skips non-finite steps in a row
 };
 
 /// The one exception type of the library.
@@ -37,7 +37,7 @@ class Error : public std::runtime_error {
 namespace text {
 void append(std::string& out, std::string_view piece);
 void append(std::string& out, char piece);
-void append(std::string& out, double piece);   // shortest form that reads back as the same double
+void append(std::string& out, double piece);  // shortest form that reads back as the same double
 void append(std::string& out, int64_t piece);
 inline void append(std::string& out, const char* piece) { append(out, std::string_view(piece)); }
 inline void append(std::string& out, const std::string& piece) { append(out, std::string_view(piece)); }
@@ -47,7 +47,8 @@ inline void append(std::string& out, unsigned piece) { append(out, static_cast<i
 inline void append(std::string& out, unsigned long piece) { append(out, static_cast<int64_t>(piece)); }
 }  // namespace text
 
-/// Concatenates strings and numbers: the message builder of files that must also compile as CUDA (fmt would cost seconds).
+/// Concatenates strings and numbers: the message builder of files that must also compile as CUDA (fmt would cost
+/// seconds).
 template <class... Pieces>
 std::string message(const Pieces&... pieces) {
   std::string out;

@@ -1,0 +1,95 @@
+#include "core/factory.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "core/kernels/basic.h"
+
+namespace mixtape {
+namespace {
+void check_count(size_t count, const Shape& shape) {
+  if (static_cast<int64_t>(count) != shape.numel()) {
+    fail(ErrorKind::internal, "E-SHAPE", message("from: ", count, " values do not fill the shape ", shape.str()));
+  }
+}
+}  // namespace
+
+Tensor empty(const Shape& shape, DType dtype, Device device) {
+  Storage storage(static_cast<size_t>(shape.numel() * size_of(dtype)), device);
+  return Tensor(std::move(storage), Geometry{shape, contiguous_strides(shape), 0, dtype});
+}
+
+Tensor full(const Shape& shape, double value, DType dtype, Device device) {
+  Tensor out = empty(shape, dtype, device);
+  kernels::fill(out.view(), value);
+  return out;
+}
+
+Tensor zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0.0, dtype, device); }
+Tensor scalar(double value, DType dtype) { return full({}, value, dtype); }
+
+Tensor from(const std::vector<double>& values, const Shape& shape, DType dtype) {
+  check_count(values.size(), shape);
+  Tensor wide_values = empty(shape, DType::f64);
+  std::copy(values.begin(), values.end(), wide_values.data<double>());
+  return dtype == DType::f64 ? wide_values : copy_of(wide_values, dtype);
+}
+
+Tensor from_ints(const std::vector<int64_t>& values, const Shape& shape) {
+  check_count(values.size(), shape);
+  Tensor out = empty(shape, DType::i64);
+  std::copy(values.begin(), values.end(), out.data<int64_t>());
+  return out;
+}
+
+Tensor from_bools(const std::vector<bool>& values, const Shape& shape) {
+  check_count(values.size(), shape);
+  Tensor out = empty(shape, DType::boolean);
+  std::copy(values.begin(), values.end(), out.data<bool>());
+  return out;
+}
+
+std::vector<double> to_vector(const Tensor& tensor) {
+  std::vector<double> values(static_cast<size_t>(tensor.numel()));
+  View out = tensor.view();
+  out.data = values.data();
+  out.dtype = DType::f64;
+  out.strides = contiguous_strides(out.shape);
+  kernels::copy(tensor.view(), out);
+  return values;
+}
+
+Tensor randn(const Shape& shape, const RngCoordinates& at, double std, double mean, DType dtype) {
+  Tensor out = empty(shape, DType::f64);
+  double* values = out.data<double>();
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    const double radius = std::sqrt(-2.0 * std::log(uniform32(at, 2 * static_cast<uint64_t>(i))));
+    const double angle = 2.0 * std::numbers::pi * uniform32(at, 2 * static_cast<uint64_t>(i) + 1);
+    values[i] = mean + std * radius * std::cos(angle);
+  }
+  return dtype == DType::f64 ? out : copy_of(out, dtype);
+}
+
+Tensor rand_uniform(const Shape& shape, const RngCoordinates& at, double low, double high, DType dtype) {
+  Tensor out = empty(shape, DType::f64);
+  double* values = out.data<double>();
+  for (int64_t i = 0; i < out.numel(); ++i) values[i] = low + (high - low) * uniform32(at, static_cast<uint64_t>(i));
+  return dtype == DType::f64 ? out : copy_of(out, dtype);
+}
+
+Tensor copy_of(const Tensor& tensor, DType dtype) {
+  Tensor out = empty(tensor.shape(), dtype, tensor.device());
+  kernels::copy(tensor.view(), out.view());
+  return out;
+}
+
+void assign(const Tensor& target, const Tensor& source) {
+  if (!(target.shape() == source.shape())) {
+    fail(ErrorKind::internal, "E-SHAPE",
+         message("assign: the target has shape ", target.shape().str(), ", the source ", source.shape().str()));
+  }
+  kernels::copy(source.view(), target.view());
+  target.storage().bump_version();
+}
+
+}  // namespace mixtape

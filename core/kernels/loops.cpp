@@ -1,0 +1,220 @@
+#include "core/kernels/loops.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/kernels/blocks.h"
+#include "core/kernels/parallel.h"
+#include "core/kernels/plan.h"
+
+namespace mixtape::kernels::detail {
+namespace {
+
+constexpr int64_t fold_columns = 64, fold_chunk = 256;
+
+bool any_f64(const Operand* operands, int count) {
+  return std::any_of(operands, operands + count, [](const Operand& o) { return o.view && o.view.dtype == DType::f64; });
+}
+
+void collect_views(const Operand* operands, int count, View* views) {
+  if (count > max_operands) fail(ErrorKind::internal, "E-KERNEL", "a loop has too many operands");
+  for (int k = 0; k < count; ++k) views[k] = operands[k].view;
+}
+
+template <class M>
+const M* random_block(const RngCoordinates& at, int64_t element, int64_t n, M* buffer) {
+  for (int64_t i = 0; i < n;) {
+    const uint64_t here = static_cast<uint64_t>(element + i);
+    const Philox bits = philox_block(at, here / 8);
+    for (uint64_t k = here % 8; k < 8 && i < n; ++k, ++i) {
+      buffer[i] = static_cast<M>((bits.word[k / 2] >> (16 * (k % 2))) & 0xffffu);
+    }
+  }
+  return buffer;
+}
+
+// Room for one block of each operand.
+template <class M, int64_t size>
+struct Buffers {
+  M room[max_operands][size];
+};
+
+template <class M>
+void map_as(const BlockFormula& formula, BlockFunction<M> run, const Operand* operands, int count) {
+  View views[max_operands];
+  collect_views(operands, count, views);
+  Plan plan = make_plan(views[0].shape, views, count);
+  int64_t stride[max_operands];
+  const int64_t inner = plan.split_inner(stride, count), outer = plan.count();
+  if (inner == 0 || outer == 0) return;
+  const int64_t blocks = (inner + block_size - 1) / block_size;
+  parallel_for(outer * blocks, outer * inner, [&](int64_t begin, int64_t end) {
+    Buffers<M, block_size> buffers;
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t row = item / blocks, start = item % blocks * block_size, n = std::min(block_size, inner - start);
+      const M* in[max_operands];
+      for (int k = 1; k < count; ++k) {
+        M* buffer = buffers.room[k];
+        in[k - 1] = operands[k].random
+                        ? random_block(operands[k].draw, row * inner + start, n, buffer)
+                        : load_any(views[k], plan.offset(k, row) + start * stride[k], stride[k], n, buffer);
+      }
+      const int64_t at = plan.offset(0, row) + start * stride[0];
+      M* result = target_any(views[0], at, stride[0], buffers.room[0]);
+      run(formula.f, n, result, in);
+      store_any<M>(result, views[0], at, stride[0], n);
+    }
+  });
+}
+
+// Bit i: the output keeps axis i of the full shape.
+uint32_t kept_axes(const Shape& full, const Shape& out) {
+  uint32_t keep = 0;
+  const int missing = full.rank() - out.rank();
+  for (int axis = missing; axis < full.rank(); ++axis) {
+    if (out[axis - missing] == full[axis]) keep |= 1u << axis;
+  }
+  return keep;
+}
+
+template <class M>
+struct FoldWalk {
+  const BlockFormula& formula;
+  BlockFunction<M> run;
+  View views[max_operands];
+  int count;
+  Plan kept, reduced;
+
+  // The formula over one block: position `item` of the kept axes and `row` of the reduced ones, `start` along the
+  // inner.
+  void evaluate(int64_t item, int64_t row, int64_t start, const int64_t* stride, int64_t n, M* result,
+                M (*buffers)[block_size]) const {
+    const M* in[max_operands];
+    for (int k = 1; k < count; ++k) {
+      const int64_t at = kept.offset(k, item) + reduced.offset(k, row) + start * stride[k];
+      in[k - 1] = load_any(views[k], at, stride[k], n, buffers[k]);
+    }
+    run(formula.f, n, result, in);
+  }
+
+  void along_rows() {  // the innermost axis is summed
+    int64_t stride[max_operands];
+    const int64_t inner = reduced.split_inner(stride, count), outer = reduced.count(), items = kept.count();
+    parallel_for(items, items * inner * outer, [&](int64_t begin, int64_t end) {
+      Buffers<M, block_size> buffers;
+      for (int64_t item = begin; item < end; ++item) {
+        M total = 0;
+        for (int64_t row = 0; row < outer; ++row) {
+          M row_total = 0;
+          for (int64_t start = 0; start < inner; start += block_size) {
+            const int64_t n = std::min(block_size, inner - start);
+            M* values = buffers.room[0];
+            evaluate(item, row, start, stride, n, values, buffers.room);
+            row_total += lane_sum<M>(n, [&](int64_t i) { return values[i]; });
+          }
+          total += row_total;
+        }
+        store_any<M>(&total, views[0], kept.offset(0, item), 1, 1);
+      }
+    });
+  }
+
+  void along_columns() {  // the innermost axis is kept: the walk of a bias gradient
+    int64_t stride[max_operands];
+    const int64_t inner = kept.split_inner(stride, count), outer = kept.count(), terms = reduced.count();
+    const int64_t blocks = (inner + fold_columns - 1) / fold_columns;
+    parallel_for(outer * blocks, outer * inner * terms, [&](int64_t begin, int64_t end) {
+      Buffers<M, block_size> buffers;
+      M total[fold_columns], part[fold_columns];
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t row = item / blocks, start = item % blocks * fold_columns,
+                      n = std::min(fold_columns, inner - start);
+        std::fill_n(total, n, M(0));
+        for (int64_t first = 0; first < terms;
+             first += fold_chunk) {  // chunks keep the rounding error at chunk + terms/chunk
+          std::fill_n(part, n, M(0));
+          for (int64_t term = first; term < std::min(terms, first + fold_chunk); ++term) {
+            M* values = buffers.room[0];
+            evaluate(row, term, start, stride, n, values, buffers.room);
+            for (int64_t j = 0; j < n; ++j) part[j] += values[j];
+          }
+          for (int64_t j = 0; j < n; ++j) total[j] += part[j];
+        }
+        store_any<M>(total, views[0], kept.offset(0, row) + start * stride[0], stride[0], n);
+      }
+    });
+  }
+};
+
+template <class M>
+void fold_as(const BlockFormula& formula, BlockFunction<M> run, const Shape& full_shape, const Operand* operands,
+             int count) {
+  FoldWalk<M> walk{formula, run, {}, count, {}, {}};
+  collect_views(operands, count, walk.views);
+  if (walk.views[0].numel() == 0) return;
+  const uint32_t keep = kept_axes(full_shape, walk.views[0].shape);
+  walk.kept = make_plan(full_shape, walk.views, count, keep);
+  walk.reduced = make_plan(full_shape, walk.views, count, ~keep);
+  int last = full_shape.rank() - 1;
+  while (last >= 0 && full_shape[last] == 1) --last;
+  const bool sums_innermost = last >= 0 && !(keep >> last & 1u);
+  sums_innermost ? walk.along_rows() : walk.along_columns();
+}
+
+template <class M>
+void rows_as(const RowFormula& formula, RowFunction<M> run, const Shape& full_shape, const Operand* operands,
+             int count) {
+  View views[max_operands];
+  collect_views(operands, count, views);
+  const int rank = full_shape.rank();
+  const int64_t n = rank == 0 ? 1 : full_shape.back();
+  const Plan outer = make_plan(full_shape, views, count, rank == 0 ? 0u : (1u << (rank - 1)) - 1u);
+  const int64_t rows = outer.count();
+  int64_t length[max_operands], stride[max_operands], place[max_operands], room = 0;
+  for (int k = 0; k < count; ++k) {
+    const bool statistic = views[k] && (views[k].shape.rank() == 0 || views[k].shape.back() == 1);
+    length[k] = statistic ? 1 : n;
+    stride[k] = views[k] && !statistic ? views[k].strides.back() : 1;
+    place[k] = room;
+    room += (length[k] + 15) / 16 * 16;
+  }
+  parallel_for(rows, rows * std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
+    std::vector<M> scratch(static_cast<size_t>(room));
+    for (int64_t row = begin; row < end; ++row) {
+      M* pointer[max_operands];
+      for (int k = 0; k < count; ++k) {
+        M* buffer = scratch.data() + place[k];
+        const int64_t at = outer.offset(k, row);
+        if (operands[k].writes) {
+          pointer[k] = views[k] ? target_any(views[k], at, stride[k], buffer) : buffer;
+        } else {  // read only: row() hands it on, and formulas take it as const M*
+          pointer[k] = views[k] ? const_cast<M*>(load_any(views[k], at, stride[k], length[k], buffer)) : nullptr;
+        }
+      }
+      run(formula.f, n, row, pointer);
+      for (int k = 0; k < count; ++k) {
+        if (operands[k].writes && views[k])
+          store_any<M>(pointer[k], views[k], outer.offset(k, row), stride[k], length[k]);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void run_map(const BlockFormula& formula, const Operand* operands, int count) {
+  if (any_f64(operands, count)) return map_as(formula, formula.f64, operands, count);
+  map_as(formula, formula.f32, operands, count);
+}
+
+void run_fold(const BlockFormula& formula, const Shape& full_shape, const Operand* operands, int count) {
+  if (any_f64(operands, count)) return fold_as(formula, formula.f64, full_shape, operands, count);
+  fold_as(formula, formula.f32, full_shape, operands, count);
+}
+
+void run_rows(const RowFormula& formula, const Shape& full_shape, const Operand* operands, int count) {
+  if (any_f64(operands, count)) return rows_as(formula, formula.f64, full_shape, operands, count);
+  rows_as(formula, formula.f32, full_shape, operands, count);
+}
+
+}  // namespace mixtape::kernels::detail

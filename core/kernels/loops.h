@@ -1,0 +1,220 @@
+// The three loops that cover every op but matrix products and gathers: map, fold, rows.
+//
+// All of them read blocks of elements into math type M (float; double as soon as one operand is f64), call the op's
+// formula on plain arrays of M, and store the results rounded once. Formulas never see a 16-bit type, a stride or a
+// thread. The walk over memory is compiled once, in loops.cpp; an op instantiates only its formula, for float and
+// double.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "core/maths.h"
+#include "core/rng.h"
+#include "core/view.h"
+
+#if defined(__clang__)
+#define MIXTAPE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__) && !defined(__CUDACC__)
+#define MIXTAPE_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define MIXTAPE_INDEPENDENT
+#endif
+
+namespace mixtape::kernels {
+
+/// An operand of a loop: a view that is read or written, or random coordinates that stand for 16 bits an element.
+struct Operand {
+  View view;
+  bool writes = false;
+  bool random = false;
+  RngCoordinates draw = {};
+  Operand(const View& v) : view(v) {}
+  Operand(const RngCoordinates& at) : random(true), draw(at) {}
+};
+/// A written operand of `rows`; all others are read.
+inline Operand write(const View& view) {
+  Operand operand(view);
+  operand.writes = true;
+  return operand;
+}
+
+// ---- reductions in a fixed order, and what a row formula works with ----
+
+/// Sixteen lanes, then a tree: vector hardware, scalar code, one thread or many give the same bits.
+template <class M, class F>
+inline M lane_sum(int64_t n, const F& f) {
+  constexpr int lanes = 16;
+  M sum[lanes] = {};
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    for (int j = 0; j < lanes; ++j) sum[j] += f(i + j);
+  }
+  for (int j = 0; i < n; ++i, ++j) sum[j] += f(i);
+  for (int width = lanes / 2; width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) sum[j] += sum[j + width];
+  }
+  return sum[0];
+}
+
+/// Loops and reductions over one row. On a GPU the same names are a block of threads, the arrays in shared memory.
+template <class M>
+struct Lanes {
+  template <class F>
+  M sum(int64_t n, const F& f) const {
+    return lane_sum<M>(n, f);
+  }
+  /// The largest f(i); NaN wins; -inf for an empty row.
+  template <class F>
+  M max(int64_t n, const F& f) const {
+    constexpr int lanes = 16;
+    M lane[lanes], nan[lanes] = {};
+    for (M& value : lane) value = -static_cast<M>(INFINITY);
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+      for (int j = 0; j < lanes; ++j) {
+        const M value = f(i + j);
+        lane[j] = maths::select(value > lane[j], value, lane[j]);
+        nan[j] += maths::select(maths::is_nan(value), M(1), M(0));
+      }
+    }
+    for (int j = 0; i < n; ++i, ++j) {
+      const M value = f(i);
+      lane[j] = maths::select(value > lane[j], value, lane[j]);
+      nan[j] += maths::select(maths::is_nan(value), M(1), M(0));
+    }
+    for (int j = 1; j < lanes; ++j) {
+      lane[0] = maths::select(lane[j] > lane[0], lane[j], lane[0]);
+      nan[0] += nan[j];
+    }
+    return nan[0] > 0 ? static_cast<M>(NAN) : lane[0];
+  }
+  template <class F>
+  void each(int64_t n, const F& f) const {
+    MIXTAPE_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) f(i);
+  }
+  /// A loop whose step i needs step i-1 (cumsum).
+  template <class F>
+  void in_order(int64_t n, const F& f) const {
+    for (int64_t i = 0; i < n; ++i) f(i);
+  }
+};
+
+// ---- the erased formulas, and the walks in loops.cpp ----
+
+namespace detail {
+
+template <class M>
+using BlockFunction = void (*)(const void* f, int64_t n, M* out, const M* const* in);
+struct BlockFormula {
+  const void* f;
+  BlockFunction<float> f32;
+  BlockFunction<double> f64;
+};
+template <class M>
+using RowFunction = void (*)(const void* f, int64_t n, int64_t row, M* const* operand);
+struct RowFormula {
+  const void* f;
+  RowFunction<float> f32;
+  RowFunction<double> f64;
+};
+
+void run_map(const BlockFormula& formula, const Operand* operands, int count);  // operands[0] is written
+void run_fold(const BlockFormula& formula, const Shape& full_shape, const Operand* operands, int count);
+void run_rows(const RowFormula& formula, const Shape& full_shape, const Operand* operands, int count);
+
+template <class M, class F, size_t... K>
+void block(const void* erased, int64_t n, M* out, const M* const* in, std::index_sequence<K...>) {
+  const F& f = *static_cast<const F*>(erased);
+  MIXTAPE_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) out[i] = f(in[K][i]...);
+}
+template <class F, int inputs>
+BlockFormula block_formula(const F& f) {
+  return {&f,
+          [](const void* e, int64_t n, float* out, const float* const* in) {
+            block<float, F>(e, n, out, in, std::make_index_sequence<inputs>());
+          },
+          [](const void* e, int64_t n, double* out, const double* const* in) {
+            block<double, F>(e, n, out, in, std::make_index_sequence<inputs>());
+          }};
+}
+
+// Written operands come as M*, read ones as const M*: a formula cannot write what it only reads.
+template <class M, class F, size_t... K>
+void row(const void* erased, int64_t n, int64_t index, M* const* operand, std::index_sequence<K...>) {
+  (*static_cast<const F*>(erased))(Lanes<M>{}, n, index, operand[K]...);
+}
+template <class F, int operands>
+RowFormula row_formula(const F& f) {
+  return {&f,
+          [](const void* e, int64_t n, int64_t i, float* const* p) {
+            row<float, F>(e, n, i, p, std::make_index_sequence<operands>());
+          },
+          [](const void* e, int64_t n, int64_t i, double* const* p) {
+            row<double, F>(e, n, i, p, std::make_index_sequence<operands>());
+          }};
+}
+
+}  // namespace detail
+
+}  // namespace mixtape::kernels
+
+#if defined(__CUDACC__)
+#include "core/kernels/loops.cuh"
+#endif
+
+namespace mixtape::kernels {
+
+// Under nvcc these templates know a second machine; another inline namespace keeps the linker from taking one for the
+// other.
+#if defined(__CUDACC__)
+inline namespace with_device {
+#else
+inline namespace host_only {
+#endif
+
+/// out[i] = f(in[i]…): inputs (views or random coordinates) broadcast to the shape of `out`.
+template <class F, class... In>
+void map(const F& f, const View& out, const In&... in) {
+  const Operand operands[] = {out, in...};
+#if defined(__CUDACC__)
+  if (!out.device.is_cpu()) return device::map<F, sizeof...(In)>(f, operands);
+#endif
+  detail::run_map(detail::block_formula<F, sizeof...(In)>(f), operands, 1 + sizeof...(In));
+}
+
+/// out = the sum of f(in…) over the axes of `full_shape` along which `out` broadcasts, accumulated in M in a fixed
+/// order.
+template <class F, class... In>
+void fold(const F& f, const Shape& full_shape, const View& out, const In&... in) {
+  const Operand operands[] = {out, in...};
+#if defined(__CUDACC__)
+  if (!out.device.is_cpu()) return device::fold<F, sizeof...(In)>(f, full_shape, operands);
+#endif
+  detail::run_fold(detail::block_formula<F, sizeof...(In)>(f), full_shape, operands, 1 + sizeof...(In));
+}
+
+/// Calls f(lanes, n, row, operand…) for each row: the last axis of `full_shape`, of size n. Every operand is an array
+/// of n elements, or one element where its last axis has size 1 (a statistic). Written ones are stored after the call;
+/// an absent operand is a null pointer when read and a scratch row when written.
+template <class F, class... Op>
+void rows(const F& f, const Shape& full_shape, const Op&... operand) {
+  const Operand operands[] = {operand...};
+#if defined(__CUDACC__)
+  if (!operands[0].view.device.is_cpu()) return device::rows<F, sizeof...(Op)>(f, full_shape, operands);
+#endif
+  detail::run_rows(detail::row_formula<F, sizeof...(Op)>(f), full_shape, operands, sizeof...(Op));
+}
+
+/// What a gradient that passes unchanged is summed by.
+struct Identity {
+  template <class M>
+  MIXTAPE_HD M operator()(M x) const {
+    return x;
+  }
+};
+
+}  // namespace host_only / with_device
+}  // namespace mixtape::kernels

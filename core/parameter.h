@@ -1,0 +1,37 @@
+// What only leaves of the tape have: a gradient pair, a 16-bit shadow and a name.
+#pragma once
+
+#include <string>
+
+#include "core/tensor.h"
+
+namespace mixtape {
+
+/// The true gradient is raw × multiplier. `raw` may share bytes with another leaf's and is never written in place.
+struct Gradient {
+  Tensor raw;               ///< f32 (f64 for f64 leaves); absent: no gradient
+  double multiplier = 1.0;  ///< 1/scale after a scaled sweep, times what clipping decided
+  explicit operator bool() const { return static_cast<bool>(raw); }
+};
+
+/// The 16-bit twin of a parameter. Never observable as a tensor of its own: a `cast` aliases it while versions match.
+struct Shadow {
+  Storage bytes;
+  DType dtype = DType::bf16;
+  uint32_t version = 0;  ///< of the parameter's storage, at the time the bytes were written
+};
+
+struct Leaf {
+  Gradient gradient;
+  Shadow shadow;
+  std::string name;
+};
+
+/// The parameter's twin in `dtype`, refreshed when stale. Writes in place only while nobody else holds the bytes.
+Storage shadow_bytes(const Tensor& parameter, DType dtype);
+/// Where a pass that updates the parameter may write the twin along: unique bytes of the current shadow's dtype, or an
+/// absent storage when the parameter has none. Call mark_shadow_fresh after bumping the parameter's version.
+Storage writable_shadow(const Tensor& parameter);
+void mark_shadow_fresh(const Tensor& parameter);
+
+}  // namespace mixtape

@@ -1,0 +1,44 @@
+// Storage: reference-counted bytes on a device, with a version that moves at every write after creation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "core/device.h"
+
+namespace mixtape {
+
+class Allocator;
+
+class Storage {
+ public:
+  Storage() = default;
+  Storage(size_t bytes, Device device);  ///< uninitialised bytes from the device's allocator
+
+  explicit operator bool() const { return block_ != nullptr; }
+  void* data() const { return block_ ? block_->data : nullptr; }
+  size_t bytes() const { return block_ ? block_->bytes : 0; }
+  Device device() const { return block_ ? block_->device : Device{}; }
+  /// Counts in-place writes: a saved tensor, a shadow and a packed form each remember the one they were made from.
+  uint32_t version() const { return block_ ? block_->version : 0; }
+  void bump_version() const { ++block_->version; }
+  int64_t use_count() const { return block_.use_count(); }
+  bool same_as(const Storage& other) const { return block_ == other.block_; }
+
+ private:
+  struct Block {
+    Block(size_t bytes, Device device);
+    ~Block();
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+    void* data;
+    size_t bytes;
+    Device device;
+    uint32_t version = 0;
+    Allocator* allocator;
+  };
+  std::shared_ptr<Block> block_;
+};
+
+}  // namespace mixtape

@@ -1,0 +1,93 @@
+#include "core/tensor.h"
+
+#include "core/factory.h"
+#include "core/kernels/basic.h"
+#include "core/parameter.h"
+
+namespace mixtape {
+
+Tensor::Tensor(Storage storage, Geometry geometry)
+    : impl_(std::make_shared<Impl>(Impl{std::move(storage), geometry, nullptr, 0, nullptr})) {}
+
+View Tensor::view() const {
+  const Impl& t = impl();
+  View v;
+  v.dtype = t.geometry.dtype;
+  v.device = t.storage.device();
+  v.shape = t.geometry.shape;
+  v.strides = t.geometry.strides;
+  v.data = static_cast<char*>(t.storage.data()) + t.geometry.offset * size_of(v.dtype);
+  return v;
+}
+
+double Tensor::item() const {
+  if (numel() != 1) {
+    fail(ErrorKind::internal, "E-SHAPE", message("item: expected one element, got a tensor of shape ", shape().str()));
+  }
+  return to_vector(*this)[0];
+}
+
+Tensor& Tensor::set_requires_grad(bool on) {
+  if (impl().node)
+    fail(ErrorKind::internal, "E-TAPE", "requires_grad: this tensor is an op's result; detach() it first");
+  if (!is_float(dtype())) fail_dtype(dtype(), "requires_grad");
+  if (!on) impl().leaf.reset();
+  if (on && !impl().leaf) impl().leaf = std::make_shared<Leaf>();
+  return *this;
+}
+
+Leaf& Tensor::leaf() const {
+  if (!impl().leaf)
+    fail(ErrorKind::internal, "E-TAPE", "this tensor is no leaf of the tape: call set_requires_grad() on it");
+  return *impl().leaf;
+}
+
+Tensor Tensor::grad() const {
+  const Gradient& gradient = leaf().gradient;
+  if (!gradient) return {};
+  Tensor out = empty(gradient.raw.shape(), gradient.raw.dtype(), gradient.raw.device());
+  kernels::scale(gradient.raw.view(), gradient.multiplier, out.view());
+  return out;
+}
+
+Tensor Tensor::detach() const { return Tensor(impl().storage, impl().geometry); }
+
+void Tensor::set_node(std::shared_ptr<autograd::Node> node, int output_index) {
+  impl().node = std::move(node);
+  impl().output_index = output_index;
+}
+
+void Tensor::fail_absent() { fail(ErrorKind::internal, "E-TENSOR", "an absent tensor was used where one is needed"); }
+
+void Tensor::check_type(DType wanted) const {
+  if (dtype() != wanted) {
+    fail(ErrorKind::internal, "E-DTYPE",
+         message("data: the tensor is ", name_of(dtype()), ", it was read as ", name_of(wanted)));
+  }
+}
+
+Storage shadow_bytes(const Tensor& parameter, DType dtype) {
+  Shadow& shadow = parameter.leaf().shadow;
+  const uint32_t version = parameter.storage().version();
+  if (shadow.bytes && shadow.dtype == dtype && shadow.version == version) return shadow.bytes;
+  const size_t bytes = static_cast<size_t>(parameter.numel() * size_of(dtype));
+  if (!shadow.bytes || shadow.dtype != dtype || shadow.bytes.use_count() > 1) {
+    shadow.bytes = Storage(bytes, parameter.device());
+  }
+  shadow.dtype = dtype;
+  shadow.version = version;
+  const Geometry twin{parameter.shape(), contiguous_strides(parameter.shape()), 0, dtype};
+  kernels::copy(parameter.view(), Tensor(shadow.bytes, twin).view());
+  return shadow.bytes;
+}
+
+Storage writable_shadow(const Tensor& parameter) {
+  Shadow& shadow = parameter.leaf().shadow;
+  if (!shadow.bytes) return {};
+  if (shadow.bytes.use_count() > 1) shadow.bytes = Storage(shadow.bytes.bytes(), parameter.device());
+  return shadow.bytes;
+}
+
+void mark_shadow_fresh(const Tensor& parameter) { parameter.leaf().shadow.version = parameter.storage().version(); }
+
+}  // namespace mixtape

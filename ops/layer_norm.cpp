@@ -1,0 +1,126 @@
+#include "autograd/backward.h"
+#include "autograd/call.h"
+#include "core/factory.h"
+#include "core/kernels/loops.h"
+#include "ops/ops.h"
+
+namespace mixtape::ops {
+namespace {
+
+using kernels::write;
+
+struct NormalizeRow {
+  double eps;
+  template <class Lanes, class M>
+  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* y, M* mean, M* rstd, const M* x, const M* gamma,
+                             const M* beta) const {
+    // Two passes: the mean of squares minus the squared mean would cancel (x = 1000 + {0, 1}).
+    const M mu = lanes.sum(n, [&](int64_t i) { return x[i]; }) / static_cast<M>(n);
+    const M var = lanes.sum(n, [&](int64_t i) { return (x[i] - mu) * (x[i] - mu); }) / static_cast<M>(n);
+    const M r = maths::rsqrt(var + static_cast<M>(eps));
+    lanes.each(n, [&](int64_t i) { y[i] = (x[i] - mu) * r * gamma[i] + beta[i]; });
+    *mean = mu;
+    *rstd = r;
+  }
+};
+
+struct NormalizeRowGrad {  // dx = rstd·(g - mean(g) - x̂·mean(g·x̂)), g = dy·γ
+  template <class Lanes, class M>
+  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* dx, const M* dy, const M* x, const M* mean,
+                             const M* rstd, const M* gamma) const {
+    const M mu = *mean, r = *rstd, count = static_cast<M>(n);
+    const M g = lanes.sum(n, [&](int64_t i) { return dy[i] * gamma[i]; }) / count;
+    const M gx = lanes.sum(n, [&](int64_t i) { return dy[i] * gamma[i] * ((x[i] - mu) * r); }) / count;
+    lanes.each(n, [&](int64_t i) { dx[i] = r * (dy[i] * gamma[i] - g - (x[i] - mu) * r * gx); });
+  }
+};
+
+struct GammaTerm {
+  template <class M>
+  MIXTAPE_HD M operator()(M dy, M x, M mean, M rstd) const {
+    return dy * ((x - mean) * rstd);
+  }
+};
+struct LayerNorm {
+  double eps = 1e-12;
+
+  static constexpr OpInfo info{
+      .name = "layer_norm",
+      .precision = Rule::keep,  // statistics in f32, the residual stream stays 16-bit
+      .inputs = {Input{"x"}, Input{"gamma", Role::parameter}, Input{"beta", Role::parameter}},
+      .saves = saves_inputs(0, 1),
+      .doc = "(x - mean)·rstd·γ + β over the last axis (Ba, Kiros and Hinton, 2016); saves mean and rstd in f32"};
+
+  Metas infer(const Infer& in) const {
+    in.expect(in.shape(0).rank() >= 1, 0, "at least one axis");
+    const int64_t n = in.shape(0).back();
+    in.expect(in.shape(1) == Shape{n}, 1, message("[", n, "], the size of the last axis of x"));
+    in.expect(in.shape(2) == Shape{n}, 2, message("[", n, "], the size of the last axis of x"));
+    Shape row = in.shape(0);
+    row[row.rank() - 1] = 1;
+    return {{.shape = in.shape(0), .dtype = in.out()},
+            {.shape = row, .dtype = in.wide(), .saved_only = true},
+            {.shape = row, .dtype = in.wide(), .saved_only = true}};
+  }
+
+  void forward(const Views& in, const Views& out) const {
+    kernels::rows(NormalizeRow{eps}, in[0].shape, write(out[0]), write(out[1]), write(out[2]), in[0], in[1], in[2]);
+  }
+
+  Tensors backward(autograd::Grads& g) const {
+    const Tensor x = g.in(0), gamma = g.in(1), mean = g.extra(0), rstd = g.extra(1);
+    const Shape shape = x.shape();
+    const View dy = g.dy().view();
+    Tensor dx, dgamma, dbeta;
+    if (g.needs_grad(0)) {
+      dx = empty(shape, x.dtype(), x.device());
+      kernels::rows(NormalizeRowGrad{}, shape, write(dx.view()), dy, x.view(), mean.view(), rstd.view(), gamma.view());
+    }
+    if (g.needs_grad(1)) {
+      dgamma = empty(gamma.shape(), gamma.dtype(), x.device());
+      kernels::fold(GammaTerm{}, shape, dgamma.view(), dy, x.view(), mean.view(), rstd.view());
+    }
+    if (g.needs_grad(2)) {
+      dbeta = empty(gamma.shape(), gamma.dtype(), x.device());
+      kernels::fold(kernels::Identity{}, shape, dbeta.view(), dy);
+    }
+    return {dx, dgamma, dbeta};
+  }
+
+  static Samples<LayerNorm> samples() {
+    return {{{}, {arg({3, 8}), arg({8}), arg({8})}},
+            {{1e-5}, {arg({2, 3, 7}), arg({7}), arg({7})}},
+            {{1e-5}, {arg({2, 1}), arg({1}), arg({1})}},
+            {{}, {arg({0, 4}), arg({4}), arg({4})}},
+            {{}, {arg({5, 128}), arg({128}), arg({128})}},
+            {{}, {arg({33}), arg({33}), arg({33})}},
+            {{}, {arg({2, 4}), arg({3}), arg({4})}, "input 'gamma' has shape [3], expected [4]"},
+            {{}, {arg({}), arg({1}), arg({1})}, "at least one axis"}};
+  }
+
+  Arrays oracle(const Arrays& in) const {
+    Array y = in[0];
+    const size_t n = static_cast<size_t>(y.shape.back());
+    for (size_t start = 0; start + n <= y.values.size(); start += n) {
+      long double sum = 0, squares = 0;
+      for (size_t i = 0; i < n; ++i) sum += in[0].values[start + i];
+      const long double mu = sum / static_cast<long double>(n);
+      for (size_t i = 0; i < n; ++i) squares += (in[0].values[start + i] - mu) * (in[0].values[start + i] - mu);
+      const long double sigma = std::sqrt(squares / static_cast<long double>(n) + eps);
+      for (size_t i = 0; i < n; ++i) {
+        y.values[start + i] =
+            static_cast<double>((in[0].values[start + i] - mu) / sigma * in[1].values[i] + in[2].values[i]);
+      }
+    }
+    return {y};
+  }
+};
+const Register<LayerNorm> row;
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
+  return autograd::apply(LayerNorm{eps}, {x, gamma, beta})[0];
+}
+
+}  // namespace mixtape::ops

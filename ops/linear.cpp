@@ -1,0 +1,101 @@
+#include "autograd/backward.h"
+#include "autograd/call.h"
+#include "core/factory.h"
+#include "core/kernels/gemm.h"
+#include "core/kernels/loops.h"
+#include "ops/ops.h"
+
+namespace mixtape::ops {
+namespace {
+
+// Leading axes of x are rows of one matrix.
+View as_rows(const View& v) {
+  View flat = v;
+  const int64_t n = v.shape.back(), step = v.strides.back();
+  flat.shape = {n == 0 ? 0 : v.numel() / n, n};
+  flat.strides = {n * step, step};
+  return flat;
+}
+View transposed(View v) {
+  const int r = v.shape.rank();
+  std::swap(v.shape[r - 1], v.shape[r - 2]);
+  std::swap(v.strides[r - 1], v.strides[r - 2]);
+  return v;
+}
+Tensor packed(const Tensor& t) { return t.contiguous() ? t : copy_of(t); }
+
+struct Linear {
+  static constexpr OpInfo info{.name = "linear",
+                               .precision = Rule::low,  // a matrix product: where 16 bits pay
+                               .inputs = {Input{"x"}, Input{.name = "weight", .wide_grad = true},
+                                          Input{.name = "bias", .role = Role::parameter, .optional = true}},
+                               .saves = saves_inputs(0, 1),
+                               .doc = "x·Wᵀ + b, W [out, in]; the bias stays f32 and is added before the one rounding"};
+
+  Metas infer(const Infer& in) const {
+    in.expect(in.shape(0).rank() >= 1, 0, "at least one axis");
+    in.expect(in.shape(1).rank() == 2 && in.shape(1)[1] == in.shape(0).back(), 1,
+              message("[out, ", in.shape(0).back(), "], the last axis of x being ", in.shape(0).back()));
+    const int64_t features = in.shape(1)[0];
+    if (in.has(2)) in.expect(in.shape(2) == Shape{features}, 2, message("[", features, "], the rows of weight"));
+    Shape out = in.shape(0);
+    out[out.rank() - 1] = features;
+    return {{.shape = out, .dtype = in.out()}};
+  }
+
+  void forward(const Views& in, const Views& out) const {
+    kernels::gemm(in[0], transposed(in[1]), out[0], {.bias = in[2]});
+  }
+
+  Tensors backward(autograd::Grads& g) const {
+    const Tensor x = packed(g.in(0)), weight = g.in(1), dy = packed(g.dy());
+    const View dy_rows = as_rows(dy.view());
+    Tensor dx, dw, db;
+    if (g.needs_grad(0)) {
+      dx = empty(x.shape(), x.dtype(), x.device());
+      kernels::gemm(dy_rows, weight.view(), as_rows(dx.view()));
+    }
+    if (g.needs_grad(1)) {  // out of the product in f32: no rounding, no extra pass
+      dw = empty(weight.shape(), wide(x.dtype()), x.device());
+      kernels::gemm(transposed(dy_rows), as_rows(x.view()), dw.view());
+    }
+    if (g.count() > 2 && g.needs_grad(2)) {
+      db = empty(g.meta(2).shape, g.meta(2).dtype, x.device());
+      kernels::fold(kernels::Identity{}, dy_rows.shape, db.view(), dy_rows);
+    }
+    return {dx, dw, db};
+  }
+
+  static Samples<Linear> samples() {
+    return {{{}, {arg({3, 4}), arg({5, 4}), arg({5})}},
+            {{}, {arg({2, 3, 8}), arg({6, 8}), absent()}},
+            {{}, {arg({7}), arg({3, 7}), arg({3})}},
+            {{}, {arg({0, 4}), arg({5, 4}), arg({5})}},
+            {{}, {arg({3, 1}), arg({1, 1}), arg({1})}},
+            {{}, {arg({33, 65}), arg({17, 65}), arg({17})}},
+            {{}, {arg({2, 4}), arg({5, 3}), arg({5})}, "input 'weight' has shape [5, 3], expected [out, 4]"},
+            {{}, {arg({2, 4}), arg({5, 4}), arg({4})}, "input 'bias' has shape [4], expected [5]"}};
+  }
+
+  Arrays oracle(const Arrays& in) const {
+    const size_t k = static_cast<size_t>(in[1].shape[1]), n = static_cast<size_t>(in[1].shape[0]);
+    const size_t m = k ? in[0].values.size() / k : 0;
+    Array y{in[0].shape, std::vector<double>(m * n)};
+    y.shape[y.shape.rank() - 1] = static_cast<int64_t>(n);
+    for (size_t i = 0; i < m * n; ++i) {
+      double sum = in.size() > 2 && !in[2].values.empty() ? in[2].values[i % n] : 0.0;
+      for (size_t j = 0; j < k; ++j) sum += in[0].values[i / n * k + j] * in[1].values[i % n * k + j];
+      y.values[i] = sum;
+    }
+    return {y};
+  }
+};
+const Register<Linear> row;
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return autograd::apply(Linear{}, {x, weight, bias})[0];
+}
+
+}  // namespace mixtape::ops
