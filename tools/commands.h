@@ -1,0 +1,40 @@
+// The verbs of the program. A verb is one file, cmd_<verb>.cpp, with one function that describes it to the parser;
+// adding one is that file, a declaration here and a line in main.cpp's list.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace mixtape::tools {
+
+/// What a verb gets: the parser to describe itself to, and where to leave an exit code. Its callback does the work: it
+/// returns for success, throws Error for a failure, and sets `exit_code` for the few outcomes that are neither
+/// (an interrupted run that wrote a good checkpoint).
+struct Program {
+  CLI::App& app;
+  int exit_code = 0;
+};
+
+void add_tokenize(Program& program);
+void add_config(Program& program);
+void add_ops(Program& program);
+void add_doctor(Program& program);
+
+/// Adds `--set a.b=VALUE`, once for each value; they stay in the order of the command line.
+void add_set_option(CLI::App& verb, std::vector<std::string>& sets);
+
+/// Writes to stdout at once. A full disk or a closed pipe is an Error of kind io, so that cut output never looks
+/// complete.
+void print(const std::string& text);
+
+/// A line (or several) for stderr, complete with the newline.
+void note(const std::string& text);
+
+/// "mixtape 0.1.0 …": version, compiler, instruction set, GEMM engine; the text of --version, ending in a newline.
+std::string version_text();
+
+}  // namespace mixtape::tools
