@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "data/words.h"
+
 namespace mixtape::data {
 
 WordPiece::WordPiece(const Vocab& vocab) : token_at_{-1}, unk_(vocab.special().unk) {
@@ -53,7 +55,7 @@ void WordPiece::encode(std::string_view word, size_t characters, std::vector<int
     ids.resize(before);
     ids.push_back(unk_);
   };
-  if (characters > max_characters) return give_up();
+  if (characters > longest_word) return give_up();
   uint32_t start = 0;
   while (!word.empty()) {
     // Tokens and words are valid UTF-8, so a match ends where a character ends.

@@ -14,12 +14,11 @@ namespace mixtape::data {
 /// are.
 class WordPiece {
  public:
-  static constexpr size_t max_characters = 100;  ///< a longer word is one [UNK], as in the reference
-
   explicit WordPiece(const Vocab& vocab);
 
   /// Appends the ids of `word` (normalised, not empty, `characters` code points): at each place the longest token,
-  /// those after the first with the prefix "##". A word with a tail that no token covers is one [UNK] as a whole.
+  /// those after the first with the prefix "##". A word with a tail that no token covers, or with more than
+  /// longest_word characters, is one [UNK] as a whole.
   void encode(std::string_view word, size_t characters, std::vector<int32_t>& ids) const;
 
  private:

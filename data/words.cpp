@@ -125,6 +125,8 @@ void Words::add_mapped(char32_t code) {
 }
 
 void Words::insert_in_order(char32_t code, uint8_t combining_class) {
+  // A word that is [UNK] anyway needs no order, and a megabyte of marks in the worst order would cost hours.
+  if (characters_ >= longest_word) return add(code);
   // Canonical ordering (Unicode 15, section 3.11): step back over characters of a higher class; starters have none.
   size_t place = bytes_.size();
   const size_t stop = std::max(word_begin_, barrier_);

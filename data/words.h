@@ -9,6 +9,9 @@
 
 namespace mixtape::data {
 
+/// A longer word, in characters, is one [UNK] whatever it holds: the reference's limit.
+inline constexpr size_t longest_word = 100;
+
 /// The words of one text. Reuse one object for many texts: its buffers keep their capacity.
 class Words {
  public:
