@@ -1,0 +1,176 @@
+#include "data/batch.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/factory.h"
+#include "core/rng.h"
+
+namespace mixtape::data {
+namespace {
+constexpr int64_t bucket_batches = 50;
+constexpr uint32_t draw_rows = 0, draw_batches = 1;
+
+void check_batch_size(int64_t size) {
+  if (size < 1) fail(ErrorKind::config, "E-BATCH-SIZE", message("a batch needs at least one row, got ", size));
+}
+
+BatchPlan cut(const std::vector<int64_t>& order, int64_t batch_size) {
+  BatchPlan plan;
+  const int64_t rows = static_cast<int64_t>(order.size());
+  batch_size = std::min(batch_size, rows);  // so that no sum below can overflow
+  for (int64_t first = 0; first < rows; first += batch_size) {
+    plan.emplace_back(order.begin() + first, order.begin() + std::min(rows, first + batch_size));
+  }
+  return plan;
+}
+
+void sort_by_length(std::span<int64_t> rows, std::span<const int64_t> lengths) {
+  std::stable_sort(rows.begin(), rows.end(), [&lengths](int64_t a, int64_t b) {
+    return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)];
+  });
+}
+
+int64_t width_of(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options) {
+  int64_t longest = 0;
+  for (const int64_t row : rows) longest = std::max(longest, texts.length(row));
+  if (longest == 0) fail(ErrorKind::internal, "E-BATCH-EMPTY", "collate: a batch needs a row, and a row a token");
+  if (options.padding == Padding::longest) return longest;
+  if (longest > options.max_length) {
+    fail(ErrorKind::internal, "E-BATCH-LENGTH",
+         message("collate: a row has ", longest, " tokens, more than max_length ", options.max_length,
+                 "; give the tokenizer that limit too"));
+  }
+  return options.max_length;
+}
+
+Tensor label_tensor(const EncodedTexts& texts, std::span<const int64_t> rows, DType dtype) {
+  const Tensor labels = empty({static_cast<int64_t>(rows.size())}, dtype);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const int32_t label = texts.labels()[static_cast<size_t>(rows[i])];
+    if (dtype == DType::f32) {
+      labels.data<float>()[i] = static_cast<float>(label);
+    } else {
+      labels.data<int64_t>()[i] = label;
+    }
+  }
+  return labels;
+}
+}  // namespace
+
+std::vector<int64_t> EncodedTexts::lengths() const {
+  std::vector<int64_t> out;
+  out.reserve(static_cast<size_t>(rows()));
+  for (int64_t row = 0; row < rows(); ++row) out.push_back(length(row));
+  return out;
+}
+
+std::span<const int32_t> EncodedTexts::ids(int64_t row) const {
+  const int64_t begin = ends_[static_cast<size_t>(row)];
+  return std::span(ids_).subspan(static_cast<size_t>(begin), static_cast<size_t>(length(row)));
+}
+
+void EncodedTexts::append(std::span<const int32_t> ids) {
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
+  ends_.push_back(static_cast<int64_t>(ids_.size()));
+}
+
+void EncodedTexts::set_labels(std::vector<int32_t> labels) {
+  if (static_cast<int64_t>(labels.size()) != rows()) {
+    fail(ErrorKind::internal, "E-BATCH-LABELS",
+         message("set_labels: ", labels.size(), " labels for ", rows(), " rows"));
+  }
+  labels_ = std::move(labels);
+}
+
+EncodedTexts encode_texts(const std::vector<std::string>& texts, const Tokenizer& tokenizer,
+                          const std::function<void(int64_t)>& progress) {
+  EncodedTexts encoded;
+  for (const std::string& text : texts) {
+    encoded.append(tokenizer.encode(text));
+    if (progress && encoded.rows() % 1024 == 0) progress(encoded.rows());
+  }
+  if (progress) progress(encoded.rows());
+  return encoded;
+}
+
+std::vector<int64_t> permutation(int64_t count, uint64_t seed, uint32_t epoch, uint32_t draw) {
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const RngCoordinates at{seed, rng_stream::shuffle, epoch, 0, draw};
+  for (size_t i = order.size(); i > 1; --i) {
+    const Philox bits = philox_block(at, i);
+    const uint64_t random = uint64_t{bits.word[1]} << 32 | bits.word[0];
+    std::swap(order[i - 1], order[random % i]);  // of 2^64 values: the remainder is uneven by less than i / 2^64
+  }
+  return order;
+}
+
+BatchPlan plan_epoch(std::span<const int64_t> lengths, const PlanOptions& options, uint32_t epoch) {
+  check_batch_size(options.batch_size);
+  const int64_t rows = static_cast<int64_t>(lengths.size());
+  std::vector<int64_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  if (options.shuffle) order = permutation(rows, options.seed, epoch, draw_rows);
+  if (!options.length_bucketing) return cut(order, options.batch_size);
+
+  const int64_t chunk = bucket_batches * std::min(rows, options.batch_size);
+  for (int64_t first = 0; first < rows; first += chunk) {
+    sort_by_length(
+        std::span(order).subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(chunk, rows - first))),
+        lengths);
+  }
+  BatchPlan plan = cut(order, options.batch_size);
+  if (!options.shuffle) return plan;
+  BatchPlan shuffled;
+  for (const int64_t batch : permutation(static_cast<int64_t>(plan.size()), options.seed, epoch, draw_batches)) {
+    shuffled.push_back(std::move(plan[static_cast<size_t>(batch)]));
+  }
+  return shuffled;
+}
+
+BatchPlan plan_sorted(std::span<const int64_t> lengths, int64_t batch_size) {
+  check_batch_size(batch_size);
+  std::vector<int64_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  sort_by_length(order, lengths);
+  return cut(order, batch_size);
+}
+
+std::vector<Window> accumulation_windows(int64_t batches, int64_t accumulation) {
+  if (accumulation < 1) {
+    fail(ErrorKind::config, "E-BATCH-SIZE",
+         message("an accumulation window needs at least one batch, got ", accumulation));
+  }
+  accumulation = std::min(accumulation, batches);
+  std::vector<Window> windows;
+  for (int64_t first = 0; first < batches; first += accumulation) {
+    windows.push_back({first, std::min(accumulation, batches - first)});
+  }
+  return windows;
+}
+
+Batch collate(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options) {
+  const int64_t width = width_of(texts, rows, options), count = static_cast<int64_t>(rows.size());
+  Batch batch;
+  batch.rows = count;
+  batch.row_numbers.assign(rows.begin(), rows.end());
+  batch.input_ids = full({count, width}, options.pad_id, DType::i64);
+  batch.attention_mask = zeros({count, width}, DType::boolean);
+  batch.token_type_ids = zeros({count, width}, DType::i64);
+  int64_t* ids = batch.input_ids.data<int64_t>();
+  bool* mask = batch.attention_mask.data<bool>();
+  for (const int64_t row : rows) {
+    const std::span<const int32_t> tokens = texts.ids(row);
+    std::copy(tokens.begin(), tokens.end(), ids);
+    std::fill_n(mask, tokens.size(), true);
+    batch.tokens += static_cast<int64_t>(tokens.size());
+    ids += width;
+    mask += width;
+  }
+  if (!texts.labels().empty()) batch.labels = label_tensor(texts, rows, options.label_dtype);
+  return batch;
+}
+
+}  // namespace mixtape::data
