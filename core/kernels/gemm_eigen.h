@@ -1,0 +1,33 @@
+// The Eigen form of a product, for the two files that use it.
+#pragma once
+
+#include <Eigen/Core>
+
+#include "core/kernels/gemm_engine.h"
+
+namespace mixtape::kernels::engine {
+
+template <class T>
+void multiply_by_eigen(const Product<T>& p) {
+  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  using Transposed = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>;
+  using Stride = Eigen::OuterStride<>;
+  Eigen::Map<Matrix, 0, Stride> c(p.c, p.m, p.n, Stride(p.c_row));
+  if (p.beta == T(0))
+    c.setZero();
+  else if (p.beta != T(1))
+    c *= p.beta;
+  const auto add = [&](const auto& a, const auto& b) { c.noalias() += p.alpha * (a * b); };
+  const auto with_b = [&](const auto& a) {
+    if (p.b_col == 1)
+      add(a, Eigen::Map<const Matrix, 0, Stride>(p.b, p.k, p.n, Stride(p.b_row)));
+    else
+      add(a, Eigen::Map<const Transposed, 0, Stride>(p.b, p.k, p.n, Stride(p.b_col)));
+  };
+  if (p.a_col == 1)
+    with_b(Eigen::Map<const Matrix, 0, Stride>(p.a, p.m, p.k, Stride(p.a_row)));
+  else
+    with_b(Eigen::Map<const Transposed, 0, Stride>(p.a, p.m, p.k, Stride(p.a_col)));
+}
+
+}  // namespace mixtape::kernels::engine
