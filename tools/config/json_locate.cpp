@@ -101,8 +101,9 @@ class Reader {
     } else if (peek() == '[') {
       out = array(depth);
     } else if (peek() == '"') {
-      out.kind = Kind::string;
+      const size_t problems = document_.problems.size();
       out.text = string();
+      out.kind = document_.problems.size() == problems ? Kind::string : Kind::invalid;
     } else {
       out = word();
     }

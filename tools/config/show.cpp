@@ -79,7 +79,7 @@ std::string not_built(const Field& field) {
 
 std::string row(const Field& field) {
   std::string about(field.doc);
-  if (!field.range.why.empty()) about += message(" (", field.range.text(), ": ", field.range.why, ".)");
+  if (!field.range.why.empty()) about += message(" (", field.range.why, ".)");
   if (const std::string missing = not_built(field); !missing.empty()) about += " " + missing;
   std::string standard = "`" + field.json(Config{}) + "`";
   if (field.required) standard = field.nullable ? "required without `model.pretrained`" : "required";
@@ -132,9 +132,9 @@ std::string reference_page() {
       "Made from the field table (`tools/config/fields.cpp`) by `mixtape config show --markdown`; a test fails when it "
       "is stale.\n\n"
       "A configuration is one JSON object; `//` and `/* */` comments are allowed. Relative paths are relative to the\n"
-      "configuration file, also those of `--set`. \"trajectory\" says whether another value changes the weights that a "
-      "run ends\n"
-      "with: such a change is refused when a run is continued.\n";
+      "configuration file, also those of `--set`. \"trajectory\" says whether another value changes the weights that "
+      "a\n"
+      "run ends with.\n";
   for (const Section& section : sections()) {
     out += message("\n## `", section.path, "`\n\n", section.doc, "\n\n", table(section.path));
   }
