@@ -3,6 +3,7 @@
 
 #include <random>
 #include <string>
+#include <vector>
 
 #include "tests/shared.h"
 #include "tools/config/config.h"
@@ -65,11 +66,16 @@ TEST_CASE("config reader: limits") {
 }
 
 TEST_CASE("config reader: numbers are read to the last bit") {
-  for (const char* text :
-       {"0", "-0", "1", "-12.5", "2e-5", "1E+3", "0.1", "0.30000000000000004", "1.7976931348623157e308", "5e-324"}) {
+  const std::vector<std::pair<std::string, double>> good = {
+      {"0", 0},           {"-0", -0.0},
+      {"1", 1},           {"-12.5", -12.5},
+      {"2e-5", 2e-5},     {"1E+3", 1000},
+      {"0.1", 0.1},       {"0.30000000000000004", 0.30000000000000004},
+      {"5e-324", 5e-324}, {"1.7976931348623157e308", 1.7976931348623157e308}};
+  for (const auto& [text, value] : good) {
     const Document document = read_json(text);
     CHECK(document.problems.empty());
-    CHECK(document.root.number == std::stod(text));
+    CHECK(document.root.number == value);
   }
   for (const char* text : {"01", "-", "1.", ".1", "1e", "1e+", "0x1", "1_0", "--1", "1.2.3", "1e5.5", "\u0661"}) {
     CHECK_MESSAGE(!read_json(text).problems.empty(), text);
@@ -88,7 +94,7 @@ TEST_CASE("config reader: every beginning and every damaged byte gets an answer"
   CHECK_FALSE(error_of([] { parse_config(sample, "c.json", "/base", {}); }));
   std::mt19937 random(20);
   const std::string bytes = "{}[],:\"\\/*'#.-+eE0189tfnNTx_ \n\r\t\xC3\xFF\x80";
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 4'000; ++i) {
     std::string text = sample;
     for (unsigned k = random() % 4; k < 4; ++k) {
       const size_t at = random() % text.size();
