@@ -44,7 +44,8 @@ struct Linear {
   }
 
   void forward(const Views& in, const Views& out) const {
-    kernels::gemm(in[0], transposed(in[1]), out[0], {.bias = in[2]});
+    kernels::gemm(in[0].shape.rank() == 1 ? as_rows(in[0]) : in[0], transposed(in[1]),
+                  in[0].shape.rank() == 1 ? as_rows(out[0]) : out[0], {.bias = in[2]});
   }
 
   Tensors backward(autograd::Grads& g) const {

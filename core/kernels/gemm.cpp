@@ -27,9 +27,8 @@ void check(const View& a, const View& b, const View& c, const GemmOptions& optio
     fail(ErrorKind::internal, "E-GEMM",
          message("gemm: ", name_of(a.dtype), " x ", name_of(b.dtype), " -> ", name_of(c.dtype)));
   }
-  if (options.bias &&
-      (options.bias.dtype != wide(a.dtype) || options.bias.numel() != n || !options.bias.contiguous())) {
-    fail(ErrorKind::internal, "E-GEMM", "gemm: the bias must be a contiguous f32 (f64) vector of n elements");
+  if (options.bias && (options.bias.dtype != wide(a.dtype) || !(options.bias.shape == Shape{n}))) {
+    fail(ErrorKind::internal, "E-GEMM", "gemm: the bias must be an f32 (f64) vector of n elements");
   }
   if (!c.device.is_cpu()) fail(ErrorKind::internal, "E-DEVICE", "gemm: this build multiplies on the CPU only");
 }
@@ -76,10 +75,10 @@ View last_two(const View& v) {
   return flat;
 }
 
-bool has_unit_stride(const View& v) {
-  // A stride along an axis of size 1 is never walked, but the engines read it as a leading dimension.
-  return (v.strides[1] == 1 && v.strides[0] >= v.shape[1]) || (v.strides[0] == 1 && v.strides[1] >= v.shape[0]);
-}
+// A stride along an axis of size 1 is never walked, but the engines read it as a leading dimension.
+bool is_row_major(const View& v) { return v.strides[1] == 1 && v.strides[0] >= v.shape[1]; }
+bool is_transposed(const View& v) { return v.strides[0] == 1 && v.strides[1] >= v.shape[0]; }
+bool has_unit_stride(const View& v) { return is_row_major(v) || is_transposed(v); }
 
 // Scratch from the caching allocator, kept while a thread works through its products.
 template <class M>
@@ -113,7 +112,7 @@ View operand(const View& v, Room<M>& room) {
 template <class M>
 void multiply_one(const View& a, const View& b, const View& c, const GemmOptions& options, Rooms<M>& rooms) {
   const View pa = operand(a, rooms.a), pb = operand(b, rooms.b);
-  const bool direct = c.dtype == dtype_of<M> && c.strides[1] == 1 && c.strides[0] >= c.shape[1];
+  const bool direct = c.dtype == dtype_of<M> && is_row_major(c);
   View target = c;
   if (!direct) {
     target.data = rooms.c.get(c.numel());
@@ -122,13 +121,21 @@ void multiply_one(const View& a, const View& b, const View& c, const GemmOptions
     if (options.accumulate) copy(c, target);
   }
   if (options.bias) {  // c starts as the bias: the product is then added to it, in M
-    View rows = options.bias;
-    rows.shape = {1, c.shape[1]};
-    rows.strides = {0, 1};
-    options.accumulate ? add_scaled(target, 1.0, rows.broadcast_to(c.shape), 1.0, target) : copy(rows, target);
+    options.accumulate ? add_scaled(target, 1.0, options.bias.broadcast_to(c.shape), 1.0, target)
+                       : copy(options.bias, target);
   }
-  engine::Product<M> p{c.shape[0],    c.shape[1],    a.shape[1],    pa.as<const M>(), pb.as<const M>(), pa.strides[0],
-                       pa.strides[1], pb.strides[0], pb.strides[1], target.as<M>(),   target.strides[0]};
+  const bool a_transposed = !is_row_major(pa), b_transposed = !is_row_major(pb);
+  engine::Product<M> p{c.shape[0],
+                       c.shape[1],
+                       a.shape[1],
+                       pa.as<const M>(),
+                       pa.strides[a_transposed],
+                       a_transposed,
+                       pb.as<const M>(),
+                       pb.strides[b_transposed],
+                       b_transposed,
+                       target.as<M>(),
+                       target.strides[0]};
   p.alpha = static_cast<M>(options.alpha);
   p.beta = options.bias || options.accumulate ? M(1) : M(0);
   engine::multiply(p);
@@ -159,7 +166,10 @@ bool multiply_natively(const Batched& all, const GemmOptions& options) {
   const View views[3] = {all.c, all.a, all.b};
   const int rank = all.c.shape.rank();
   const Plan batch = make_plan(all.c.shape, views, 3, (1u << (rank - 2)) - 1u);
-  if (batch.rank > 2 || !has_unit_stride(last_two(all.a)) || !has_unit_stride(last_two(all.b))) return false;
+  if (batch.rank > 2 || !has_unit_stride(last_two(all.a)) || !has_unit_stride(last_two(all.b)) ||
+      (options.bias && !options.bias.contiguous())) {
+    return false;
+  }
   engine::LowProduct p{};
   p.batch[0] = batch.rank > 1 ? batch.size[0] : 1;
   p.batch[1] = batch.rank > 0 ? batch.size[batch.rank - 1] : 1;

@@ -12,22 +12,22 @@ void multiply_by_eigen(const Product<T>& p) {
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Transposed = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>;
   using Stride = Eigen::OuterStride<>;
-  Eigen::Map<Matrix, 0, Stride> c(p.c, p.m, p.n, Stride(p.c_row));
+  Eigen::Map<Matrix, 0, Stride> c(p.c, p.m, p.n, Stride(p.ldc));
   if (p.beta == T(0))
     c.setZero();
   else if (p.beta != T(1))
     c *= p.beta;
   const auto add = [&](const auto& a, const auto& b) { c.noalias() += p.alpha * (a * b); };
   const auto with_b = [&](const auto& a) {
-    if (p.b_col == 1)
-      add(a, Eigen::Map<const Matrix, 0, Stride>(p.b, p.k, p.n, Stride(p.b_row)));
+    if (!p.b_transposed)
+      add(a, Eigen::Map<const Matrix, 0, Stride>(p.b, p.k, p.n, Stride(p.ldb)));
     else
-      add(a, Eigen::Map<const Transposed, 0, Stride>(p.b, p.k, p.n, Stride(p.b_col)));
+      add(a, Eigen::Map<const Transposed, 0, Stride>(p.b, p.k, p.n, Stride(p.ldb)));
   };
-  if (p.a_col == 1)
-    with_b(Eigen::Map<const Matrix, 0, Stride>(p.a, p.m, p.k, Stride(p.a_row)));
+  if (!p.a_transposed)
+    with_b(Eigen::Map<const Matrix, 0, Stride>(p.a, p.m, p.k, Stride(p.lda)));
   else
-    with_b(Eigen::Map<const Transposed, 0, Stride>(p.a, p.m, p.k, Stride(p.a_col)));
+    with_b(Eigen::Map<const Transposed, 0, Stride>(p.a, p.m, p.k, Stride(p.lda)));
 }
 
 }  // namespace mixtape::kernels::engine

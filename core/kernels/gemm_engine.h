@@ -8,14 +8,18 @@
 
 namespace mixtape::kernels::engine {
 
-/// c = alpha·a·b + beta·c, one product. One of the two strides of a and of b is 1; c is row-major.
+/// c = alpha·a·b + beta·c, one product; c is row-major, a and b are row-major or stored transposed.
 template <class T>
 struct Product {
   int64_t m, n, k;
-  const T *a, *b;
-  int64_t a_row, a_col, b_row, b_col;
+  const T* a;
+  int64_t lda;  ///< elements from one stored row to the next
+  bool a_transposed;
+  const T* b;
+  int64_t ldb;
+  bool b_transposed;
   T* c;
-  int64_t c_row;
+  int64_t ldc;
   T alpha = 1, beta = 0;
 };
 void multiply(const Product<float>& product);

@@ -87,14 +87,12 @@ std::unique_ptr<Kept> create(const LowProduct& p) {
 }  // namespace
 
 void multiply(const Product<float>& p) {
-  const char trans_a = p.a_col == 1 ? 'N' : 'T', trans_b = p.b_col == 1 ? 'N' : 'T';
-  const int64_t lda = p.a_col == 1 ? p.a_row : p.a_col, ldb = p.b_col == 1 ? p.b_row : p.b_col;
-  const dnnl_status_t status =
-      dnnl_sgemm(trans_a, trans_b, p.m, p.n, p.k, p.alpha, p.a, lda, p.b, ldb, p.beta, p.c, p.c_row);
+  const dnnl_status_t status = dnnl_sgemm(p.a_transposed ? 'T' : 'N', p.b_transposed ? 'T' : 'N', p.m, p.n, p.k,
+                                          p.alpha, p.a, p.lda, p.b, p.ldb, p.beta, p.c, p.ldc);
   if (status != dnnl_success) {
     fail(ErrorKind::internal, "E-GEMM",
          message("oneDNN sgemm failed with status ", static_cast<int>(status), " for m=", p.m, " n=", p.n, " k=", p.k,
-                 " lda=", lda, " ldb=", ldb, " ldc=", p.c_row));
+                 " lda=", p.lda, " ldb=", p.ldb, " ldc=", p.ldc));
   }
 }
 
