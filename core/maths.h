@@ -1,8 +1,10 @@
 // The only elementary functions that formulas use, host and device.
 //
 // Unqualified exp(float) is ::exp(double) on the host, and libm calls stop a loop from being vectorised; so the float
-// versions here are branch-free polynomials (error bounds are asserted in tests/test_maths.cpp), the double versions,
-// which only gradcheck sees, are the standard library's.
+// versions here are branch-free polynomials, the double versions, which only gradcheck sees, are the standard
+// library's. The polynomials are minimax fits (Remez) whose coefficients were rounded to float together;
+// tests/test_maths.cpp asserts the error of every function. NaN gives NaN everywhere, and no argument makes inf - inf
+// or 0·inf inside.
 #pragma once
 
 #include <cmath>
@@ -32,102 +34,211 @@ MIXTAPE_HD inline bool is_nan(T x) {
 /// NaN in either argument gives NaN, as NumPy's maximum.
 template <class T>
 MIXTAPE_HD inline T max(T a, T b) {
-  return a > b || is_nan(a) ? a : b;
+  return select(b > a, b, select(is_nan(b), b, a));
 }
 template <class T>
 MIXTAPE_HD inline T min(T a, T b) {
-  return a < b || is_nan(a) ? a : b;
+  return select(b < a, b, select(is_nan(b), b, a));
 }
 
-/// e^x: x = k·ln2 + r, |r| <= ln2/2, a degree-6 polynomial for e^r (minimax, relative error below 2^-24), scaled by 2^k
-/// in two halves, so that subnormal results are right too.
-MIXTAPE_HD inline float exp(float x) {
-  const float clamped = select(x > 89.0f, 89.0f, select(x < -104.0f, -104.0f, x));  // NaN falls through
-  const float shifted = clamped * 1.44269504f + 12582912.0f;                        // 1.5·2^23: rounds to an integer
+namespace detail {
+
+MIXTAPE_HD inline float from_bits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+MIXTAPE_HD inline uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
+
+/// x = k·ln2 + r with an integer k and |r| <= ln2/2; |x| at most 2^20. NaN gives NaN and some integer.
+struct ExpArgument {
+  float r;
+  int32_t k;
+};
+MIXTAPE_HD inline ExpArgument reduce_exp(float x) {
+  const float shifted = fma(x, 1.44269504f, 12582912.0f);  // + 1.5·2^23: no fraction left, k is in the last bits
   const float k = shifted - 12582912.0f;
-  float r = fma(k, -0.693145752f, clamped);  // ln2 in two parts (Cody and Waite)
-  r = fma(k, -1.42860677e-6f, r);
-  float p = 1.9875691500e-4f;  // the coefficients of Cephes' expf
-  p = fma(p, r, 1.3981999507e-3f);
-  p = fma(p, r, 8.3334519073e-3f);
-  p = fma(p, r, 4.1665795894e-2f);
-  p = fma(p, r, 1.6666665459e-1f);
-  p = fma(p, r, 5.0000001201e-1f);
-  p = fma(p * r, r, r) + 1.0f;
-  const int32_t n = static_cast<int32_t>(select(is_nan(k), 0.0f, k)), low = n >> 1, high = n - low;
-  const float a = __builtin_bit_cast(float, (low + 127) << 23), b = __builtin_bit_cast(float, (high + 127) << 23);
-  return p * a * b;
+  return {fma(k, -1.42860677e-6f, fma(k, -0.693145752f, x)),  // ln2 in two parts (Cody and Waite)
+          static_cast<int32_t>(bits_of(shifted) - 0x4b400000u)};
+}
+/// e^r - 1 for |r| <= ln2/2; relative error of 1 + the result 3.2e-9.
+MIXTAPE_HD inline float expm1_small(float r) {
+  float q = 1.38145115e-3f;
+  q = fma(q, r, 8.36870447e-3f);
+  q = fma(q, r, 4.16683294e-2f);
+  q = fma(q, r, 1.66665211e-1f);
+  q = fma(q, r, 4.99999940e-1f);
+  return fma(r * r, q, r);
+}
+/// 2^k for an integer k from -126 to 127.
+MIXTAPE_HD inline float power_of_two(int32_t k) { return from_bits(static_cast<uint32_t>(k + 127) << 23); }
+
+/// e^(x + tiny) for |x| <= 150. 2^k comes in two halves, so that subnormal and infinite results are right too.
+MIXTAPE_HD inline float exp_sum(float x, float tiny) {
+  const ExpArgument a = reduce_exp(x);
+  const float p = 1.0f + expm1_small(a.r + tiny);
+  const int32_t lower = a.k >> 1;
+  return p * power_of_two(lower) * power_of_two(a.k - lower);
+}
+/// e^-a for a >= 0 (or NaN).
+MIXTAPE_HD inline float exp_minus(float a) { return exp_sum(-select(a > 104.0f, 104.0f, a), 0.0f); }
+MIXTAPE_HD inline double exp_minus(double a) { return __builtin_exp(-a); }
+
+/// x = mantissa·2^exponent, mantissa in [2/3, 4/3), for finite x > 0, subnormal ones too.
+struct Split {
+  float mantissa, exponent;
+};
+MIXTAPE_HD inline Split split(float x) {
+  const bool subnormal = x < 0x1p-126f;
+  const uint32_t bits = bits_of(select(subnormal, x * 0x1p23f, x));
+  const int32_t exponent = static_cast<int32_t>(bits - 0x3f2aaaabu) >> 23;  // 0x3f2aaaab is 2/3
+  return {from_bits(bits - (static_cast<uint32_t>(exponent) << 23)),
+          static_cast<float>(exponent) - select(subnormal, 23.0f, 0.0f)};
+}
+
+/// (1 - Φ(z))·e^(z²/2) for z from 0 to 15: P(v)/(z + 2.5) with v = z/(z + 2.5), degree 9, relative error 3.1e-8.
+MIXTAPE_HD inline float scaled_tail(float z) {
+  const float t = 1.0f / (z + 2.5f), v = z * t;
+  float p = -8.05706009e-2f;
+  p = fma(p, v, 2.82943130e-1f);
+  p = fma(p, v, -3.19039315e-1f);
+  p = fma(p, v, 1.43525958e-1f);
+  p = fma(p, v, -1.52960986e-1f);
+  p = fma(p, v, 5.71699589e-2f);
+  p = fma(p, v, 2.91631520e-1f);
+  p = fma(p, v, 1.69633687e-1f);
+  p = fma(p, v, -1.24339354f);
+  p = fma(p, v, 1.25f);
+  return p * t;
+}
+
+}  // namespace detail
+
+/// e^x; inf from 88.72284 on, 0 below -103.98.
+MIXTAPE_HD inline float exp(float x) {
+  const float below = select(x > 89.0f, 89.0f, x);  // NaN falls through
+  return detail::exp_sum(select(below < -104.0f, -104.0f, below), 0.0f);
 }
 MIXTAPE_HD inline double exp(double x) { return __builtin_exp(x); }
 
-MIXTAPE_HD inline float log(float x) { return __builtin_logf(x); }
+/// Natural logarithm: log(0) = -inf, NaN below.
+MIXTAPE_HD inline float log(float x) {
+  const detail::Split s = detail::split(x);
+  const float f = s.mantissa - 1.0f;  // exact
+  float p = -1.28924385e-1f;          // (log(1 + f) - f + f²/2) / f³, relative to the logarithm 4.8e-9
+  p = fma(p, f, 1.39851272e-1f);
+  p = fma(p, f, -1.21841155e-1f);
+  p = fma(p, f, 1.40057474e-1f);
+  p = fma(p, f, -1.66804969e-1f);
+  p = fma(p, f, 2.00104207e-1f);
+  p = fma(p, f, -2.49997973e-1f);
+  p = fma(p, f, 3.33332151e-1f);
+  const float mantissa = fma(f * f, fma(p, f, -0.5f), f);
+  const float value = fma(s.exponent, 0.693145752f, fma(s.exponent, 1.42860677e-6f, mantissa));
+  const float positive = select(x < static_cast<float>(INFINITY), value, x);  // inf and NaN pass
+  return select(x > 0.0f, positive, select(x == 0.0f, -static_cast<float>(INFINITY), static_cast<float>(NAN)));
+}
 MIXTAPE_HD inline double log(double x) { return __builtin_log(x); }
-MIXTAPE_HD inline float log1p(float x) { return __builtin_log1pf(x); }
+
+/// log(1 + x): the logarithm of the rounded sum, and what the rounding lost.
+MIXTAPE_HD inline float log1p(float x) {
+  const float sum = 1.0f + x, lost = x - (sum - 1.0f);
+  const bool regular = sum > 0.0f && sum < static_cast<float>(INFINITY);
+  return log(sum) + select(regular, lost / sum, 0.0f);
+}
 MIXTAPE_HD inline double log1p(double x) { return __builtin_log1p(x); }
-MIXTAPE_HD inline float pow(float x, float y) { return __builtin_powf(x, y); }
+
+/// x^y, as IEEE 754-2019's pow for every x and every finite y: a negative x with an integer y is right, with another y
+/// it gives NaN; 0^0 = 1, 0^(negative) = inf. Computed in double, because an error of log x counts y·log x times.
+MIXTAPE_HD inline float pow(float x, double y) {
+  const float magnitude = abs(x);
+  const detail::Split split = detail::split(magnitude);
+  const double m = static_cast<double>(split.mantissa), s = (m - 1.0) / (m + 1.0), s2 = s * s;
+  double p = 0.099976867305117789;  // (artanh(s) - s) / s³ in s², |s| <= 1/5, relative to artanh 2.9e-13
+  p = fma(p, s2, 0.11074189821916225);
+  p = fma(p, s2, 0.14286348684961533);
+  p = fma(p, s2, 0.19999995955690153);
+  p = fma(p, s2, 0.33333333337075916);
+  const double finite = fma(static_cast<double>(split.exponent), 0.69314718055994531, 2.0 * fma(p * s2, s, s));
+  const double pole = select(magnitude == 0.0f, -static_cast<double>(INFINITY), static_cast<double>(magnitude));
+  const double log_x = select(magnitude > 0.0f && magnitude < static_cast<float>(INFINITY), finite, pole);
+
+  const double product = y * log_x;
+  const double v = select(product > 110.0, 110.0, select(product < -110.0, -110.0, product));  // beyond: inf and 0
+  const double shifted = fma(v, 1.4426950408889634, 0x1.8p52), k = shifted - 0x1.8p52;
+  const double r = fma(k, -0.69314718055994531, v);
+  double q = 1.9814002863578748e-4;  // (e^r - 1 - r) / r², relative error of e^r 1.6e-10
+  q = fma(q, r, 1.3946033884888326e-3);
+  q = fma(q, r, 8.3336751822719896e-3);
+  q = fma(q, r, 4.1666285947629389e-2);
+  q = fma(q, r, 0.16666663823130529);
+  q = fma(q, r, 0.50000000678383716);
+  const uint64_t low_bits = __builtin_bit_cast(uint64_t, shifted);  // the last bits of the sum are the integer k
+  const double scale = __builtin_bit_cast(double, (low_bits + 1023u) << 52);
+  const double power = fma(r * r, q, r) * scale + scale;
+
+  const bool integer = __builtin_floor(y) == y, odd = integer && __builtin_floor(0.5 * y) != 0.5 * y;
+  const float value = select(y == 0.0, 1.0f, static_cast<float>(power));
+  const float sign = select(odd, __builtin_copysignf(1.0f, x), 1.0f);
+  const bool outside = x < 0.0f && magnitude < static_cast<float>(INFINITY) && !integer;
+  return select(outside, static_cast<float>(NAN), sign * value);
+}
 MIXTAPE_HD inline double pow(double x, double y) { return __builtin_pow(x, y); }
 
 /// 1 / (1 + e^-x), from e^-|x|, so that nothing overflows and the small side keeps its relative accuracy.
 template <class T>
 MIXTAPE_HD inline T sigmoid(T x) {
-  const T e = exp(-abs(x));
+  const T e = detail::exp_minus(abs(x));
   return select(x >= T(0), T(1), e) / (T(1) + e);
 }
 
-/// tanh: an odd polynomial where 1 - 2/(e^2x + 1) would cancel, that expression elsewhere. The argument is clamped:
+/// tanh = E/(E + 2) with E = e^(2|x|) - 1, which keeps the relative accuracy of small x. The argument is clamped:
 /// inf/inf never arises.
 MIXTAPE_HD inline float tanh(float x) {
-  const float a = abs(x), s = x * x;
-  float p = -5.70498872745e-3f;
-  p = fma(p, s, 2.06390887954e-2f);
-  p = fma(p, s, -5.37397155531e-2f);
-  p = fma(p, s, 1.33314422036e-1f);
-  p = fma(p, s, -3.33332819422e-1f);
-  const float small = fma(p * s, x, x);
-  const float large = 1.0f - 2.0f / (exp(2.0f * select(a > 10.0f, 10.0f, a)) + 1.0f);
-  const float value = select(a < 0.625f, small, __builtin_copysignf(large, x));
-  return select(is_nan(x), x, value);
+  const float a = abs(x);
+  const detail::ExpArgument e = detail::reduce_exp(2.0f * select(a > 10.0f, 10.0f, a));
+  const float scale = detail::power_of_two(e.k);
+  const float expm1 = fma(scale, detail::expm1_small(e.r), scale - 1.0f);
+  return __builtin_copysignf(expm1 / (expm1 + 2.0f), x);
 }
 MIXTAPE_HD inline double tanh(double x) { return __builtin_tanh(x); }
 
-/// Complementary error function for a >= 0 by the rational-exponential form of Abramowitz and Stegun's family, with the
-/// Chebyshev fit of Press et al. (erfcc): relative error below 1.2e-7 everywhere.
-MIXTAPE_HD inline float erfc_positive(float a) {
-  const float t = 1.0f / fma(0.5f, a, 1.0f);
-  float p = 0.17087277f;
-  p = fma(p, t, -0.82215223f);
-  p = fma(p, t, 1.48851587f);
-  p = fma(p, t, -1.13520398f);
-  p = fma(p, t, 0.27886807f);
-  p = fma(p, t, -0.18628806f);
-  p = fma(p, t, 0.09678418f);
-  p = fma(p, t, 0.37409196f);
-  p = fma(p, t, 1.00002368f);
-  p = fma(p, t, -1.26551223f);
-  return t * exp(fma(-a, a, p));
+/// What a normal variable's functions are made of: e^(-x²/2) and 1 - Φ(|x|), both with their relative accuracy kept
+/// far into the tail (x² is taken with its rounding error).
+template <class T>
+struct NormalTail {
+  T gauss, tail;
+};
+MIXTAPE_HD inline NormalTail<float> normal_tail(float x) {
+  const float a = abs(x), z = select(a > 15.0f, 15.0f, a);  // e^(-15²/2) is 0 already
+  const float square = z * z, lost = fma(z, z, -square);
+  const float gauss = detail::exp_sum(-0.5f * square, -0.5f * lost);
+  return {gauss, gauss * detail::scaled_tail(z)};
+}
+MIXTAPE_HD inline NormalTail<double> normal_tail(double x) {
+  const double z = __builtin_fabs(x);
+  return {__builtin_exp(-0.5 * z * z), 0.5 * __builtin_erfc(z * 0.70710678118654752440)};
+}
+/// Standard normal distribution function Φ(x) = (1 + erf(x/√2)) / 2, without cancellation in the lower tail.
+template <class T>
+MIXTAPE_HD inline T normal_cdf(T x) {
+  const T tail = normal_tail(x).tail;
+  return select(x > T(0), T(1) - tail, tail);
 }
 
+/// Complementary error function of x >= 0.
+MIXTAPE_HD inline float erfc_positive(float x) {
+  const float a = select(x > 10.5f, 10.5f, x), square = a * a, lost = fma(a, a, -square);
+  return 2.0f * detail::exp_sum(-square, -lost) * detail::scaled_tail(1.41421356f * a);
+}
 MIXTAPE_HD inline float erf(float x) {
   const float a = abs(x), s = x * x;
-  float p = 7.853857710e-5f;  // erf(x)/x in x², |x| < 1: least maximum of the relative error, 1.3e-9
-  p = fma(p, s, -8.010192522e-4f);
-  p = fma(p, s, 5.188327560e-3f);
-  p = fma(p, s, -2.685381187e-2f);
-  p = fma(p, s, 1.128358515e-1f);
-  p = fma(p, s, -3.761262582e-1f);
-  p = fma(p, s, 1.128379166f);
-  const float large = 1.0f - erfc_positive(select(a > 6.0f, 6.0f, a));
-  const float value = select(a < 1.0f, x * p, __builtin_copysignf(large, x));
-  return select(is_nan(x), x, value);
+  float q = 7.80690389e-5f;  // erf(x)/x - 1 in x², |x| < 1, relative error 1.5e-9
+  q = fma(q, s, -7.99785310e-4f);
+  q = fma(q, s, 5.18716220e-3f);
+  q = fma(q, s, -2.68533472e-2f);
+  q = fma(q, s, 1.12835787e-1f);
+  q = fma(q, s, -3.76126260e-1f);
+  q = fma(q, s, 1.28379166e-1f);
+  const float large = 1.0f - erfc_positive(a);
+  return select(a < 1.0f, fma(x, q, x), __builtin_copysignf(large, x));
 }
 MIXTAPE_HD inline double erf(double x) { return __builtin_erf(x); }
-
-/// Standard normal distribution function Φ(x) = (1 + erf(x/√2)) / 2, without cancellation in the lower tail.
-MIXTAPE_HD inline float normal_cdf(float x) {
-  const float a = abs(x) * 0.70710678f;
-  const float tail = 0.5f * erfc_positive(select(a > 10.5f, 10.5f, a));
-  return select(x > 0.0f, 1.0f - tail, tail);
-}
-MIXTAPE_HD inline double normal_cdf(double x) { return 0.5 * __builtin_erfc(-x * 0.70710678118654752440); }
 
 }  // namespace mixtape::maths

@@ -5,17 +5,19 @@
 
 namespace mixtape::ops {
 
+/// x·Φ(x). Where Φ is 0 the argument is clamped, so that -inf gives its limit 0, not inf·0.
 template <class T>
 MIXTAPE_HD T gelu_value(T x) {
-  return x * maths::normal_cdf(x);
+  return maths::select(x < T(-40), T(-40), x) * maths::normal_cdf(x);
 }
 
-/// Φ(x) + x·φ(x). The argument is clamped where φ is already 0 in f32: no 0·inf for any finite x.
+/// Φ(x) + x·φ(x), both from one exponential; clamped where φ is 0: no inf·0 for any x.
 template <class T>
 MIXTAPE_HD T gelu_slope(T x) {
-  const T a = maths::min(maths::abs(x), T(40));
-  const T density = T(0.39894228040143267794) * maths::exp(T(-0.5) * a * a);
-  return maths::normal_cdf(x) + maths::select(x < T(0), -a, a) * density;
+  const maths::NormalTail<T> normal = maths::normal_tail(x);
+  const T a = maths::select(x > T(40), T(40), maths::select(x < T(-40), T(-40), x));
+  const T cdf = maths::select(x > T(0), T(1) - normal.tail, normal.tail);
+  return maths::fma(a * T(0.39894228040143267794), normal.gauss, cdf);
 }
 
 }  // namespace mixtape::ops
