@@ -214,9 +214,12 @@ class Assignment {
 };
 
 void unknown_key(Checking& checking, const std::string& section, const Member& member) {
-  Suggestion suggestion = suggest_key(section, member.key, false);
+  constexpr size_t worth_a_search = 50;  // as many as are shown; a wrong file may hold thousands
+  Suggestion suggestion;
   if (member.key.find('.') != std::string::npos) {
     suggestion.text = "a dotted path is for --set; in the file, nest the objects: {\"trainer\": {\"seed\": 1}}";
+  } else if (checking.key_problems.size() < worth_a_search) {
+    suggestion = suggest_key(section, member.key, false);
   }
   checking.key_problems.push_back({"E-CONFIG-UNKNOWN-KEY", member.at, join_path(section, member.key),
                                    "unknown key." + (suggestion.text.empty() ? "" : " " + suggestion.text)});

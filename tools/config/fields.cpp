@@ -41,18 +41,16 @@ Range scale_range() { return between(0x1p-126, 0x1p126, "a scale and its inverse
 constexpr double kMostSteps = 1e12;
 constexpr double kLargestExactInteger = 9007199254740991;  // 2^53 - 1: the last that every JSON reader keeps
 
-void add(std::vector<Field>& rows, std::string_view section, std::vector<Field> more) {
-  for (Field& row : more) {
-    row.section = section;
-    rows.push_back(std::move(row));
-  }
-}
+struct Block {
+  std::string_view section;
+  std::vector<Field> rows;
+};
 
 // Laid out by hand: a field is a paragraph. Its default is the member's initialiser in config.h.
 // clang-format off
 
-void add_task(std::vector<Field>& rows) {
-  add(rows, "task", {
+const std::vector<Block> table = {
+  {"task", {
     {.name = "type", .type = Type::choice, .slot = slot<&Config::task, &TaskConfig::type>(),
      .choices = {{.value = "text_classification"}}, .doc = "What is learned: one label for each text."},
     {.name = "format", .type = Type::choice, .slot = slot<&Config::task, &TaskConfig::format>(),
@@ -65,8 +63,8 @@ void add_task(std::vector<Field>& rows) {
     {.name = "data_dir", .type = Type::path, .slot = slot<&Config::task, &TaskConfig::data_dir>(), .required = true,
      .synonyms = {"data", "data_path", "dataset", "dataset_dir", "train_data", "dataset_name"},
      .doc = "The directory with the files of train, val and test."}
-  });
-  add(rows, "tokenizer", {
+  }},
+  {"tokenizer", {
     {.name = "vocab", .type = Type::path, .slot = slot<&Config::tokenizer, &TokenizerConfig::vocab>(),
      .nullable = true, .required = true, .synonyms = {"vocab_file", "vocab_path", "vocabulary", "tokenizer_name"},
      .doc = "The WordPiece vocabulary, one piece a line; may be left out when model.pretrained holds a vocab.txt."},
@@ -80,12 +78,8 @@ void add_task(std::vector<Field>& rows) {
     {.name = "match_special_tokens", .type = Type::boolean,
      .slot = slot<&Config::tokenizer, &TokenizerConfig::match_special_tokens>(), .synonyms = {"split_special_tokens"},
      .doc = "Read \"[SEP]\" in a text as the special token; off, so that a text cannot inject one."}
-  });
-}
-
-void add_model(std::vector<Field>& rows) {
-  const Range sizes = between(1, 65536);
-  add(rows, "model", {
+  }},
+  {"model", {
     {.name = "type", .type = Type::choice, .slot = slot<&Config::model, &ModelConfig::type>(),
      .choices = {{.value = "bert"}}, .synonyms = {"model_type", "architecture"}, .doc = "The architecture."},
     {.name = "pretrained", .type = Type::path, .slot = slot<&Config::model, &ModelConfig::pretrained>(),
@@ -104,10 +98,10 @@ void add_model(std::vector<Field>& rows) {
      .doc = "sigmoid: one logit and binary cross-entropy, for two classes; softmax: a logit for each class."},
     {.name = "head_dropout", .type = Type::number, .slot = slot<&Config::model, &ModelConfig::head_dropout>(),
      .range = probability(), .synonyms = {"classifier_dropout", "dropout"}, .doc = "Dropout before the head."}
-  });
-  add(rows, "model.config", {
-    {.name = "hidden_size", .type = Type::integer, .slot = encoder<&EncoderConfig::hidden_size>(), .range = sizes,
-     .synonyms = {"hidden", "d_model", "hidden_dim", "n_embd"}, .doc = "Width of the residual stream."},
+  }},
+  {"model.config", {
+    {.name = "hidden_size", .type = Type::integer, .slot = encoder<&EncoderConfig::hidden_size>(),
+     .range = between(1, 65536), .synonyms = {"hidden", "d_model", "hidden_dim", "n_embd"}, .doc = "Width of the residual stream."},
     {.name = "num_hidden_layers", .type = Type::integer, .slot = encoder<&EncoderConfig::num_hidden_layers>(),
      .range = between(1, 1024), .synonyms = {"layers", "num_layers", "n_layers", "n_layer", "depth"},
      .doc = "Encoder layers."},
@@ -125,7 +119,7 @@ void add_model(std::vector<Field>& rows) {
      .synonyms = {"attention_dropout", "attention_dropout_prob", "attn_dropout"},
      .doc = "Dropout of the attention probabilities."},
     {.name = "max_position_embeddings", .type = Type::integer,
-     .slot = encoder<&EncoderConfig::max_position_embeddings>(), .range = sizes,
+     .slot = encoder<&EncoderConfig::max_position_embeddings>(), .range = between(1, 65536),
      .synonyms = {"n_positions", "max_positions"},
      .doc = "Positions that have an embedding: the longest possible text."},
     {.name = "type_vocab_size", .type = Type::integer, .slot = encoder<&EncoderConfig::type_vocab_size>(),
@@ -141,11 +135,8 @@ void add_model(std::vector<Field>& rows) {
     {.name = "initializer_range", .type = Type::number, .slot = encoder<&EncoderConfig::initializer_range>(),
      .range = above(0), .synonyms = {"init_std", "initializer_std"},
      .doc = "Standard deviation of weights that are drawn."}
-  });
-}
-
-void add_data(std::vector<Field>& rows) {
-  add(rows, "data", {
+  }},
+  {"data", {
     {.name = "padding", .type = Type::choice, .slot = slot<&Config::data, &DataConfig::padding>(),
      .choices = {{.value = "longest", .synonyms = {"true", "dynamic"}},
                  {.value = "max_length", .synonyms = {"max", "maximum", "fixed"}},
@@ -158,8 +149,8 @@ void add_data(std::vector<Field>& rows) {
     {.name = "shuffle", .type = Type::boolean, .slot = slot<&Config::data, &DataConfig::shuffle>(),
      .synonyms = {"shuffle_train"},
      .doc = "Another order in each epoch; with length_bucketing off too, the order of the file."}
-  });
-  add(rows, "optimizer", {
+  }},
+  {"optimizer", {
     {.name = "type", .type = Type::choice, .slot = slot<&Config::optimizer, &OptimizerConfig::type>(),
      .choices = {{.value = "adamw", .synonyms = {"adam", "adamw_torch", "adamw_hf", "adamw_torch_fused"}},
                  {.value = "sgd"}},
@@ -182,11 +173,8 @@ void add_data(std::vector<Field>& rows) {
     {.name = "adam_epsilon", .type = Type::number, .slot = slot<&Config::optimizer, &OptimizerConfig::adam_epsilon>(),
      .range = above(0, "with 0 an unused weight divides 0 by 0"), .synonyms = {"eps", "epsilon", "adam_eps"},
      .doc = "Added to the root of the second moment."}
-  });
-}
-
-void add_trainer(std::vector<Field>& rows) {
-  add(rows, "trainer", {
+  }},
+  {"trainer", {
     {.name = "num_train_epochs", .type = Type::integer, .slot = trainer<&TrainerConfig::num_train_epochs>(),
      .range = between(1, 1e6), .synonyms = {"epochs", "num_epochs", "n_epochs", "max_epochs", "train_epochs"},
      .doc = "Passes over the training rows."},
@@ -261,12 +249,8 @@ void add_trainer(std::vector<Field>& rows) {
     {.name = "deterministic", .type = Type::boolean, .slot = trainer<&TrainerConfig::deterministic>(),
      .trajectory = false, .synonyms = {"full_determinism", "use_deterministic_algorithms"},
      .doc = "Forbid operations whose result depends on timing; no effect on the CPU, where there are none."}
-  });
-}
-
-void add_amp(std::vector<Field>& rows) {
-  const std::string_view policies = "this preset";
-  add(rows, "amp", {
+  }},
+  {"amp", {
     {.name = "dtype", .type = Type::choice, .slot = amp<&AmpConfig::dtype>(),
      .choices = {{.value = "off", .synonyms = {"fp32", "f32", "float32", "no", "none", "false"}},
                  {.value = "bf16", .synonyms = {"bfloat16", "true"}},
@@ -276,9 +260,9 @@ void add_amp(std::vector<Field>& rows) {
      .doc = "The 16-bit type of products and activations; off: everything in f32."},
     {.name = "policy", .type = Type::policy, .slot = amp<&AmpConfig::policy>(),
      .choices = {{.value = "native"}, {.value = "torch_cpu"}, {.value = "apex_O1"},
-                 {.value = "torch_cuda", .synonyms = {"torch", "pytorch"}, .not_built = policies},
-                 {.value = "apex_O0", .not_built = policies}, {.value = "apex_O2", .not_built = policies},
-                 {.value = "apex_O3", .not_built = policies}},
+                 {.value = "torch_cuda", .synonyms = {"torch", "pytorch"}, .not_built = "this preset"},
+                 {.value = "apex_O0", .not_built = "this preset"}, {.value = "apex_O2", .not_built = "this preset"},
+                 {.value = "apex_O3", .not_built = "this preset"}},
      .synonyms = {"amp_policy", "precision_policy"},
      .doc = "Which op runs in which type: a built-in policy, or a .json file of one's own."},
     {.name = "overrides", .type = Type::rules, .slot = amp<&AmpConfig::overrides>(),
@@ -318,8 +302,8 @@ void add_amp(std::vector<Field>& rows) {
      .choices = {{.value = "all", .not_built = "a message for every overflow"}, {.value = "first"},
                  {.value = "none", .not_built = "silence about overflows"}},
      .trajectory = false, .doc = "Which overflows print a line; log.jsonl has them all."}
-  });
-  add(rows, "", {
+  }},
+  {"", {
     {.name = "device", .type = Type::choice, .slot = slot<&Config::device>(),
      .choices = {{.value = "auto"}, {.value = "cpu"},
                  {.value = "cuda", .synonyms = {"gpu", "cuda:0"}, .not_built = "the CUDA device"}},
@@ -327,28 +311,29 @@ void add_amp(std::vector<Field>& rows) {
     {.name = "threads", .type = Type::integer, .slot = slot<&Config::threads>(), .range = between(0, 1024),
      .trajectory = false, .synonyms = {"num_threads", "n_threads", "omp_num_threads", "cores", "workers"},
      .doc = "Threads; 0: all cores. Another number may change the last bit of a library's matrix product."}
-  });
-}
+  }}
+};
 
 // clang-format on
 
 }  // namespace
 
 const std::vector<Field>& fields() {
-  static const std::vector<Field> table = [] {
-    std::vector<Field> rows;
-    add_task(rows);
-    add_model(rows);
-    add_data(rows);
-    add_trainer(rows);
-    add_amp(rows);
-    return rows;
+  static const std::vector<Field> rows = [] {
+    std::vector<Field> all;
+    for (const Block& block : table) {
+      for (const Field& row : block.rows) {
+        all.push_back(row);
+        all.back().section = block.section;
+      }
+    }
+    return all;
   }();
-  return table;
+  return rows;
 }
 
 const std::vector<Section>& sections() {
-  static const std::vector<Section> table = {
+  static const std::vector<Section> all = {
       {"task", {"dataset", "data_config"}, "What is learned, and from which files."},
       {"tokenizer", {"tokenization"}, "From text to token ids."},
       {"model", {"network"}, "The network and where its weights come from."},
@@ -361,11 +346,11 @@ const std::vector<Section>& sections() {
       {"amp",
        {"mixed_precision", "precision_config"},
        "Mixed precision: the 16-bit type, the policy and the loss scale."}};
-  return table;
+  return all;
 }
 
 const std::vector<Elsewhere>& elsewhere() {
-  static const std::vector<Elsewhere> table = {
+  static const std::vector<Elsewhere> all = {
       {{"output_dir", "output", "out_dir", "serialization_dir", "save_dir", "run_dir", "logging_dir"},
        "the run directory is given on the command line: mixtape train CONFIG -s DIR"},
       {{"resume_from_checkpoint", "resume", "recover"},
@@ -380,7 +365,7 @@ const std::vector<Elsewhere>& elsewhere() {
       {{"per_device_eval_batch_size", "eval_batch_size"},
        "evaluation always takes batches of 64; there is nothing to set"},
       {{"load_best_model_at_end"}, "DIR/best always holds the best model; there is nothing to set"}};
-  return table;
+  return all;
 }
 
 }  // namespace mixtape::config
