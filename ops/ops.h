@@ -2,9 +2,23 @@
 // NumPy where two tensors meet. Precision rules are in ops/TABLE.md.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "core/tensor.h"
 
 namespace mixtape::ops {
+
+// elementwise
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor neg(const Tensor& x);
+Tensor abs(const Tensor& x);
 
 // activations
 Tensor gelu(const Tensor& x);  // […] -> […], erf form
@@ -14,5 +28,55 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  
 
 // rows
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-12);  // […, n], [n], [n]
+
+// reductions: over one axis or, without it, over all; keepdim leaves the axis with size 1
+Tensor sum(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
+Tensor mean(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
+Tensor max(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);  // the values
+Tensor var(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false, double correction = 1);
+Tensor norm(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false, double eps = 0);  // max(√Σx², eps)
+Tensor logsumexp(const Tensor& x, int64_t axis = -1, bool keepdim = false);
+Tensor cumsum(const Tensor& x, int64_t axis = -1, bool reverse = false);
+
+// distributions along an axis; mask: bool, true = visible, broadcasts to x. A row without a visible place is all 0
+Tensor softmax(const Tensor& x, int64_t axis = -1);
+Tensor log_softmax(const Tensor& x, int64_t axis = -1);
+Tensor masked_softmax(const Tensor& x, const Tensor& mask, int64_t axis = -1);
+Tensor masked_log_softmax(const Tensor& x, const Tensor& mask, int64_t axis = -1);  // -inf where hidden
+
+// losses
+enum class Reduction { mean, sum, none };
+struct LossOptions {
+  Reduction reduction = Reduction::mean;
+  double items = 0;  ///< > 0: what mean divides by instead of this call's own items (an accumulation window's)
+};
+struct ClassLossOptions {
+  Reduction reduction = Reduction::mean;
+  double items = 0;             ///< as above; the own items are the targets that are not ignored
+  int64_t ignore_index = -100;  ///< such targets give loss 0 and gradient 0
+};
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options = {},
+                     double label_smoothing = 0);  // [.., C], i64 [..] -> [] or [..]
+Tensor nll(const Tensor& log_probs, const Tensor& targets, const ClassLossOptions& options = {});  // the same shapes
+Tensor bce_with_logits(const Tensor& logits, const Tensor& targets, const LossOptions& options = {});  // equal shapes
+Tensor binary_cross_entropy(const Tensor& probs, const Tensor& targets, const LossOptions& options = {});
+Tensor mse(const Tensor& x, const Tensor& targets, const LossOptions& options = {});
+
+// views: the bytes of x read in another way; axes may be negative and then count from the back
+Tensor reshape(const Tensor& x, const Shape& shape);  // one size may be -1; copies where the strides allow no view
+Tensor squeeze(const Tensor& x, int64_t axis);        // [.., 1, ..] -> [.., ..]
+Tensor unsqueeze(const Tensor& x, int64_t axis);      // [.., ..] -> [.., 1, ..], the new axis counted in the result
+Tensor transpose(const Tensor& x, int64_t first, int64_t second);
+Tensor permute(const Tensor& x, const Dims& axes);  // axis i of the result is axis axes[i] of x
+inline constexpr int64_t to_end = INT64_MAX;
+Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t end = to_end, int64_t step = 1);
+Tensors split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis);
+Tensors chunk(const Tensor& x, int64_t pieces, int64_t axis);  // split into equal pieces
+Tensor expand(const Tensor& x, const Shape& shape);            // broadcast
+Tensor sum_to(const Tensor& x, const Shape& shape);            // the way back of expand; no view
+
+// joins
+Tensor concat(const Tensors& pieces, int64_t axis);  // along an axis that all have
+Tensor stack(const Tensors& layers, int64_t axis);   // along a new one
 
 }  // namespace mixtape::ops
