@@ -63,6 +63,43 @@ size_t InputFile::read_next(std::span<std::byte> target) {
   }
 }
 
+OutputFile::OutputFile(std::string path) : path_(std::move(path)), temporary_(message(path_, ".tmp.", ::getpid())) {
+  do {
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  } while (descriptor_ < 0 && errno == EINTR);
+  if (descriptor_ < 0) fail_write(errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(descriptor_, bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail_write(errno);
+    bytes = bytes.subspan(static_cast<size_t>(done));
+  }
+}
+
+void OutputFile::commit() {
+  if (::fsync(descriptor_) != 0) fail_write(errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary_.c_str());
+    fail_write(error);
+  }
+}
+
+void OutputFile::fail_write(int error) const {
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  fail(ErrorKind::io, full ? "E-IO-NOSPACE" : "E-IO-WRITE",
+       message(path_, ": cannot be written: ", std::strerror(error)));
+}
+
 std::string read_file(const std::string& path, ErrorKind kind, const std::string& code, uint64_t max_bytes) {
   InputFile file(path, kind, code);
   std::string text;
@@ -91,6 +128,22 @@ std::vector<std::string_view> split_lines(std::string_view text) {
 std::string_view skip_bom(std::string_view text) {
   constexpr std::string_view bom = "\xEF\xBB\xBF";
   return text.starts_with(bom) ? text.substr(bom.size()) : text;
+}
+
+std::string quoted(std::string_view text) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text.substr(0, 40)) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (c == '\r') {
+      out += "\\r";
+    } else if (byte < 0x20 || byte >= 0x7F) {
+      out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    } else {
+      out += c;
+    }
+  }
+  return out += text.size() > 40 ? "…\"" : "\"";
 }
 
 std::string at_line(const std::string& path, size_t line) { return message(path, ":", line); }

@@ -1,4 +1,4 @@
-// Reading files: a descriptor that closes itself, and whole files with a size limit.
+// Files: descriptors that close themselves, whole files with a size limit, lines, and text for messages about them.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +35,26 @@ class InputFile {
   int descriptor_ = -1;
 };
 
+/// A file that appears under its name complete or not at all: written beside it, synced and renamed by commit(),
+/// removed without it. A file that stood there is replaced. Errors are kind io and name the path: E-IO-NOSPACE,
+/// E-IO-WRITE.
+class OutputFile {
+ public:
+  explicit OutputFile(std::string path);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile();
+
+  void write(std::span<const std::byte> bytes);
+  void commit();
+
+ private:
+  [[noreturn]] void fail_write(int error) const;
+
+  std::string path_, temporary_;
+  int descriptor_ = -1;
+};
+
 /// The whole file. More than `max_bytes` is an Error of the given kind and code that names both sizes.
 std::string read_file(const std::string& path, ErrorKind kind, const std::string& code, uint64_t max_bytes);
 
@@ -44,6 +64,9 @@ std::vector<std::string_view> split_lines(std::string_view text);
 
 /// `text` without a leading UTF-8 byte order mark.
 std::string_view skip_bom(std::string_view text);
+
+/// `text` in quotes for a message: at most 40 bytes, anything but printable ASCII as \xNN.
+std::string quoted(std::string_view text);
 
 /// "path:line", as every message about a line of a file begins. `line` counts from 1.
 std::string at_line(const std::string& path, size_t line);

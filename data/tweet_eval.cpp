@@ -18,23 +18,6 @@ std::string read_data_file(const std::string& path) {
   return read_file(path, ErrorKind::data, "E-DATA-MISSING", max_file_bytes);
 }
 
-/// `text` in quotes for a message: at most 40 bytes, anything but printable ASCII as \xNN.
-std::string quoted(std::string_view text) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : text.substr(0, 40)) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    if (c == '\r') {
-      out += "\\r";
-    } else if (byte < 0x20 || byte >= 0x7F) {
-      out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
-    } else {
-      out += c;
-    }
-  }
-  return out += text.size() > 40 ? "…\"" : "\"";
-}
-
 /// A number of digits alone: no sign, no blanks, no point. -1 for anything else.
 int64_t parse_digits(std::string_view text) {
   int64_t value = -1;

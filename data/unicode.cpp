@@ -1,5 +1,8 @@
 #include "data/unicode.h"
 
+#include <cstring>
+#include <iterator>
+
 namespace mixtape::data {
 namespace {
 #include "data/unicode_table.inc"
@@ -64,6 +67,11 @@ size_t first_invalid_utf8(std::string_view text) {
   const char* at = text.data();
   const char* const end = at + text.size();
   while (at != end) {
+    uint64_t eight = 0;
+    if (end - at >= 8 && (std::memcpy(&eight, at, 8), (eight & 0x8080808080808080u) == 0)) {
+      at += 8;
+      continue;
+    }
     const char* const start = at;
     // A literal U+FFFD is three bytes long and well formed.
     if (decode_utf8(at, end) == replacement_character && std::string_view(start, at) != "\xEF\xBF\xBD") {
