@@ -80,7 +80,10 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* verb = &app;
   while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
   std::string text = error.what();
-  if (verb == &app && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) text = "what shall be done?";
+  const Words verbs = names_of(*verb);
+  if (!verbs.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    text = "a verb must follow: " + config::list_words(verbs);
+  }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     Words options;
     for (const CLI::Option* option : verb->get_options()) {
