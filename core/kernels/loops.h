@@ -43,7 +43,7 @@ inline Operand write(const View& view) {
 
 /// Sixteen lanes, then a tree: vector hardware, scalar code, one thread or many give the same bits.
 template <class M, class F>
-inline M lane_sum(int64_t n, const F& f) {
+MIXTAPE_HD inline M lane_sum(int64_t n, const F& f) {
   constexpr int lanes = 16;
   M sum[lanes] = {};
   int64_t i = 0;
@@ -61,12 +61,12 @@ inline M lane_sum(int64_t n, const F& f) {
 template <class M>
 struct Lanes {
   template <class F>
-  M sum(int64_t n, const F& f) const {
+  MIXTAPE_HD M sum(int64_t n, const F& f) const {
     return lane_sum<M>(n, f);
   }
   /// The largest f(i); NaN wins; -inf for an empty row.
   template <class F>
-  M max(int64_t n, const F& f) const {
+  MIXTAPE_HD M max(int64_t n, const F& f) const {
     constexpr int lanes = 16;
     M lane[lanes], nan[lanes] = {};
     for (M& value : lane) value = -static_cast<M>(INFINITY);
@@ -90,13 +90,13 @@ struct Lanes {
     return nan[0] > 0 ? static_cast<M>(NAN) : lane[0];
   }
   template <class F>
-  void each(int64_t n, const F& f) const {
+  MIXTAPE_HD void each(int64_t n, const F& f) const {
     MIXTAPE_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) f(i);
   }
   /// A loop whose step i needs step i-1 (cumsum).
   template <class F>
-  void in_order(int64_t n, const F& f) const {
+  MIXTAPE_HD void in_order(int64_t n, const F& f) const {
     for (int64_t i = 0; i < n; ++i) f(i);
   }
 };
