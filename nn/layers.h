@@ -1,0 +1,66 @@
+// The layers that are parameters and one op call.
+#pragma once
+
+#include "core/factory.h"
+#include "nn/module.h"
+#include "ops/ops.h"
+
+namespace mixtape::nn {
+
+/// x·Wᵀ + b: […, in] -> […, out].
+class Linear : public Module {
+ public:
+  Linear(int64_t in, int64_t out)
+      : weight_(add_parameter("weight", zeros({out, in}))), bias_(add_parameter("bias", zeros({out}))) {}
+  Tensor forward(const Tensor& x) const {
+    const Scope scope = enter();
+    return ops::linear(x, weight_, bias_);
+  }
+
+ private:
+  Tensor weight_, bias_;
+};
+
+/// Rows of a table: ids […] -> […, width].
+class Embedding : public Module {
+ public:
+  Embedding(int64_t rows, int64_t width) : weight_(add_parameter("weight", zeros({rows, width}))) {}
+  Tensor forward(const Tensor& ids) const {
+    const Scope scope = enter();
+    return ops::embedding(weight_, ids);
+  }
+
+ private:
+  Tensor weight_;
+};
+
+/// Normalisation over the last axis: […, width] -> […, width].
+class LayerNorm : public Module {
+ public:
+  LayerNorm(int64_t width, double eps)
+      : eps_(eps), weight_(add_parameter("weight", full({width}, 1.0))), bias_(add_parameter("bias", zeros({width}))) {}
+  Tensor forward(const Tensor& x) const {
+    const Scope scope = enter();
+    return ops::layer_norm(x, weight_, bias_, eps_);
+  }
+
+ private:
+  double eps_;
+  Tensor weight_, bias_;
+};
+
+/// Zeroes with probability p in training, and nothing else.
+class Dropout : public Module {
+ public:
+  explicit Dropout(double p) : p_(p) {}
+  Tensor forward(const Tensor& x, bool train) const {
+    if (!train || p_ == 0) return x;
+    const Scope scope = enter();
+    return ops::dropout(x, p_);
+  }
+
+ private:
+  double p_;
+};
+
+}  // namespace mixtape::nn

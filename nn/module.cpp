@@ -1,0 +1,34 @@
+#include "nn/module.h"
+
+namespace mixtape::nn {
+
+NamedTensors Module::parameters() const {
+  NamedTensors all;
+  collect("", all);
+  for (NamedTensor& parameter : all) parameter.tensor.leaf().name = parameter.name;
+  return all;
+}
+
+int64_t Module::parameter_count() const {
+  int64_t count = 0;
+  for (const NamedTensor& parameter : parameters()) count += parameter.tensor.numel();
+  return count;
+}
+
+Tensor Module::add_parameter(std::string name, Tensor value) {
+  value.set_requires_grad();
+  parameters_.push_back({std::move(name), value});
+  return value;
+}
+
+void Module::add_child(std::string name, Module& child) {
+  child.name_ = name;
+  children_.push_back({std::move(name), &child});
+}
+
+void Module::collect(const std::string& prefix, NamedTensors& all) const {
+  for (const NamedTensor& parameter : parameters_) all.push_back({prefix + parameter.name, parameter.tensor});
+  for (const Child& child : children_) child.module->collect(prefix + child.name + ".", all);
+}
+
+}  // namespace mixtape::nn
