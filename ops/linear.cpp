@@ -1,28 +1,17 @@
 #include "autograd/backward.h"
 #include "autograd/call.h"
+#include "autograd/cast.h"
 #include "core/factory.h"
 #include "core/kernels/gemm.h"
 #include "core/kernels/loops.h"
+#include "ops/matrix.h"
 #include "ops/ops.h"
 
 namespace mixtape::ops {
 namespace {
 
-// Leading axes of x are rows of one matrix.
-View as_rows(const View& v) {
-  View flat = v;
-  const int64_t n = v.shape.back(), step = v.strides.back();
-  flat.shape = {n == 0 ? 0 : v.numel() / n, n};
-  flat.strides = {n * step, step};
-  return flat;
-}
-View transposed(View v) {
-  const int r = v.shape.rank();
-  std::swap(v.shape[r - 1], v.shape[r - 2]);
-  std::swap(v.strides[r - 1], v.strides[r - 2]);
-  return v;
-}
-Tensor packed(const Tensor& t) { return t.contiguous() ? t : copy_of(t); }
+using kernels::as_rows;
+using kernels::transposed;
 
 struct Linear {
   static constexpr OpInfo info{.name = "linear",
@@ -30,6 +19,7 @@ struct Linear {
                                .inputs = {Input{"x"}, Input{.name = "weight", .wide_grad = true},
                                           Input{.name = "bias", .role = Role::parameter, .optional = true}},
                                .saves = saves_inputs(0, 1),
+                               .twice = true,
                                .doc = "x·Wᵀ + b, W [out, in]; the bias stays f32 and is added before the one rounding"};
 
   Metas infer(const Infer& in) const {
@@ -44,12 +34,13 @@ struct Linear {
   }
 
   void forward(const Views& in, const Views& out) const {
-    kernels::gemm(in[0].shape.rank() == 1 ? as_rows(in[0]) : in[0], transposed(in[1]),
-                  in[0].shape.rank() == 1 ? as_rows(out[0]) : out[0], {.bias = in[2]});
+    const auto matrix = [](const View& v) { return v.shape.rank() == 1 ? as_rows(v) : v; };
+    kernels::gemm(matrix(in[0]), transposed(in[1]), matrix(out[0]), {.bias = in[2]});
   }
 
   Tensors backward(autograd::Grads& g) const {
-    const Tensor x = packed(g.in(0)), weight = g.in(1), dy = packed(g.dy());
+    if (g.create_graph()) return recorded(g);
+    const Tensor x = packed_rows(g.in(0)), weight = g.in(1), dy = packed_rows(g.dy());
     const View dy_rows = as_rows(dy.view());
     Tensor dx, dw, db;
     if (g.needs_grad(0)) {
@@ -60,7 +51,7 @@ struct Linear {
       dw = empty(weight.shape(), wide(x.dtype()), x.device());
       kernels::gemm(transposed(dy_rows), as_rows(x.view()), dw.view());
     }
-    if (g.count() > 2 && g.needs_grad(2)) {
+    if (g.needs_grad(2)) {
       db = empty(g.meta(2).shape, g.meta(2).dtype, x.device());
       kernels::fold(kernels::Identity{}, dy_rows.shape, db.view(), dy_rows);
     }
@@ -89,6 +80,17 @@ struct Linear {
       y.values[i] = sum;
     }
     return {y};
+  }
+
+ private:
+  Tensors recorded(autograd::Grads& g) const {
+    const Tensor x = g.in(0), weight = g.in(1), dy = rows_of(g.dy());
+    const Tensor wide_dy = autograd::cast(dy, wide(x.dtype()));  // as in the plain sweep, dw and db are not rounded
+    Tensor dx, dw, db;
+    if (g.needs_grad(0)) dx = reshape(matmul(dy, weight), x.shape());
+    if (g.needs_grad(1)) dw = matmul(transpose(wide_dy, 0, 1), rows_of(autograd::cast(x, wide_dy.dtype())));
+    if (g.needs_grad(2)) db = sum_to(wide_dy, g.meta(2).shape);
+    return {dx, dw, db};
   }
 };
 const Register<Linear> row;

@@ -19,12 +19,28 @@ Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor neg(const Tensor& x);
 Tensor abs(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);
+Tensor pow(const Tensor& x, double exponent);
+Tensor clamp(const Tensor& x, double low, double high);                   // either bound may be infinite
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);  // bool; a where it is true, else b
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);    // value where mask (bool) is true
 
 // activations
-Tensor gelu(const Tensor& x);  // […] -> […], erf form
+Tensor relu(const Tensor& x);
+Tensor gelu(const Tensor& x);       // erf form, as BERT
+Tensor gelu_tanh(const Tensor& x);  // tanh approximation
+Tensor silu(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
 
 // products
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  // […, in], [out, in], [out] -> […, out]
+Tensor matmul(const Tensor& a, const Tensor& b);                                // […, m, k], [k, n] -> […, m, n]
+/// scale·a·b: [batch…, m, k], [batch…, k, n] -> [batch…, m, n]; the batch axes broadcast
+Tensor batched_matmul(const Tensor& a, const Tensor& b, double scale = 1.0);
 
 // rows
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-12);  // […, n], [n], [n]
