@@ -1,0 +1,52 @@
+// BERT: embeddings, encoder, pooler (Devlin et al., 2018).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/bert_config.h"
+#include "nn/encoder_layer.h"
+
+namespace mixtape::models {
+
+/// What an encoder reads; all [batch, seq].
+struct BertInput {
+  Tensor ids;             ///< i64
+  Tensor token_types;     ///< i64, or absent: all 0
+  Tensor attention_mask;  ///< bool, true where a token stands, or absent: everywhere
+};
+
+class BertEmbeddings : public nn::Module {
+ public:
+  explicit BertEmbeddings(const BertConfig& config);
+  /// [batch, seq, hidden]. Throws E-MODEL-INPUT for sequences longer than the position table.
+  Tensor forward(const BertInput& input, bool train) const;
+
+ private:
+  int64_t positions_;
+  nn::Embedding word_, position_, token_type_;
+  nn::LayerNorm norm_;
+  nn::Dropout dropout_;
+};
+
+class Bert : public nn::Module {
+ public:
+  /// Weights as their layers make them (zeros, ones): draw or load them. `with_pooler` adds "pooler.dense".
+  Bert(const BertConfig& config, bool with_pooler, bool activation_checkpointing);
+
+  struct Output {
+    Tensor embeddings;           ///< [batch, seq, hidden]
+    std::vector<Tensor> layers;  ///< the same of each layer; the last is the last hidden state
+  };
+  Output forward(const BertInput& input, bool train) const;
+  /// [batch, hidden]: the last hidden state at position 0, through the pooler when there is one.
+  Tensor pool(const Tensor& last_hidden) const;
+
+ private:
+  BertEmbeddings embeddings_;
+  std::vector<std::unique_ptr<nn::TransformerEncoderLayer>> layers_;
+  std::unique_ptr<nn::Linear> pooler_;
+  bool activation_checkpointing_;
+};
+
+}  // namespace mixtape::models

@@ -1,0 +1,99 @@
+#include <map>
+
+#include "core/parameter.h"
+#include "data/safetensors.h"
+#include "models/pretrained.h"
+#include "models/weight_names.h"
+
+namespace mixtape::models {
+namespace {
+
+using data::SafeTensorsFile;
+using data::TensorEntry;
+
+struct Assignment {
+  Tensor parameter;
+  const TensorEntry* entry;
+};
+
+bool is_head(std::string_view name) { return name.starts_with("classifier."); }
+bool is_pooler(std::string_view name) { return name.starts_with("bert.pooler."); }
+
+// W = [0; w], b = [0; b]: the softmax form of one logit.
+bool is_two_way_softmax(const SafeTensorsFile& file, const TensorEntry& weight, const TensorEntry& bias) {
+  if (weight.shape.rank() != 2 || weight.shape[0] != 2 || !(bias.shape == Shape{2})) return false;
+  if (!is_float(weight.dtype) || !is_float(bias.dtype)) return false;
+  const std::vector<double> w = to_vector(file.read(weight)), b = to_vector(file.read(bias));
+  for (size_t i = 0; i < w.size() / 2; ++i) {
+    if (w[i] != 0) return false;
+  }
+  return b[0] == 0;
+}
+
+// Puts the head in, or says why not.
+std::string load_head(const BertClassifier& model, const SafeTensorsFile& file, const NamedTensors& head) {
+  const TensorEntry *weight = file.find("classifier.weight"), *bias = file.find("classifier.bias");
+  if (!weight || !bias) return "the file has no classifier: the head starts from fresh weights";
+  const Tensor &own_weight = head[0].tensor, &own_bias = head[1].tensor;
+  if (weight->shape == own_weight.shape() && bias->shape == own_bias.shape()) {
+    assign(own_weight, file.read(*weight));
+    assign(own_bias, file.read(*bias));
+    return "";
+  }
+  const bool sigmoid = model.config().head == Head::sigmoid;
+  if (sigmoid && weight->shape == Shape{2, own_weight.shape()[1]} && is_two_way_softmax(file, *weight, *bias)) {
+    assign(own_weight, ops::slice(file.read(*weight), 0, 1));
+    assign(own_bias, ops::slice(file.read(*bias), 0, 1));
+    return "";
+  }
+  return message("classifier.weight has shape ", weight->shape.str(), ", this head ", own_weight.shape().str(),
+                 ": the head starts from fresh weights");
+}
+
+}  // namespace
+
+LoadReport load_pretrained(const BertClassifier& model, const std::string& dir) {
+  const SafeTensorsFile file = SafeTensorsFile::open(dir + "/model.safetensors");
+  std::map<std::string, const TensorEntry*> entries;
+  for (const TensorEntry& entry : file.tensors()) entries.emplace(parameter_name(entry.name), &entry);
+
+  LoadReport report;
+  std::vector<Assignment> plan;
+  NamedTensors head;
+  std::string faults;
+  for (const NamedTensor& parameter : model.parameters()) {
+    if (is_head(parameter.name)) {
+      head.push_back(parameter);
+      entries.erase(parameter.name);
+      continue;
+    }
+    const auto found = entries.find(parameter.name);
+    if (found == entries.end()) {
+      if (is_pooler(parameter.name))
+        report.pooler_fresh = true;
+      else
+        faults += message("\n  missing: ", parameter.name, " ", parameter.tensor.shape().str());
+      continue;
+    }
+    const TensorEntry& entry = *found->second;
+    if (!(entry.shape == parameter.tensor.shape()) || !is_float(entry.dtype)) {
+      faults += message("\n  misshapen: ", entry.name, " is ", name_of(entry.dtype), " ", entry.shape.str(),
+                        ", the model needs ", parameter.tensor.shape().str());
+    }
+    plan.push_back({parameter.tensor, &entry});
+    entries.erase(found);
+  }
+  if (!faults.empty()) {
+    fail(ErrorKind::model, "E-MODEL-TENSORS",
+         message(file.path(), " does not fit the model (check model.config and config.json):", faults));
+  }
+  for (const Assignment& item : plan)
+    assign(item.parameter, file.read(*item.entry));  // one at a time: memory stays low
+  report.loaded = static_cast<int64_t>(plan.size());
+  report.head_note = load_head(model, file, head);
+  report.head_loaded = report.head_note.empty();
+  for (const auto& [name, entry] : entries) report.unused.push_back(entry->name);
+  return report;
+}
+
+}  // namespace mixtape::models
