@@ -95,4 +95,14 @@ Tensor sum_to(const Tensor& x, const Shape& shape);            // the way back o
 Tensor concat(const Tensors& pieces, int64_t axis);  // along an axis that all have
 Tensor stack(const Tensors& layers, int64_t axis);   // along a new one
 
+// picked by an i64 index; an index outside its range throws E-INDEX with its place
+Tensor embedding(const Tensor& table, const Tensor& ids,
+                 std::optional<int64_t> padding_idx = {});                // [V, H], […] -> […, H]
+Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);        // y[i, j] = x[i, index[i, j]] for axis 1
+Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index);  // index [n]: n places along the axis
+
+// random: each call takes the next draw of context().rng, also with p = 0, where x itself is returned: switching one
+// dropout off leaves the masks of all others as they are
+Tensor dropout(const Tensor& x, double p);
+
 }  // namespace mixtape::ops

@@ -50,4 +50,14 @@ inline View section(View v, int axis, int64_t start, int64_t count, int64_t step
   return v;
 }
 
+/// `axis` moved to the front, the others in their order.
+inline View axis_first(View v, int axis) {
+  const int64_t size = v.shape[axis], stride = v.strides[axis];
+  v.shape.erase(axis);
+  v.strides.erase(axis);
+  v.shape.insert(0, size);
+  v.strides.insert(0, stride);
+  return v;
+}
+
 }  // namespace mixtape::kernels
