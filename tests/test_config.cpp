@@ -142,6 +142,7 @@ TEST_CASE("config: comments, a byte order mark, escapes and places") {
   CHECK(config.origin("amp.policy").text() == "default");
   CHECK(config.written("amp.init_scale"));
   CHECK_FALSE(config.written("amp.policy"));
+  CHECK(parse(R"("trainer": {"seed": 42})").written("trainer.seed"));  // though it is the default
   CHECK(parse(R"("trainer": {"max_steps": 3.0, "seed": 1e3})").trainer.seed ==
         1000);  // integers, as JSON Schema has it
 }

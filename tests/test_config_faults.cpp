@@ -314,7 +314,8 @@ TEST_CASE("config faults: all at once, unknown keys first, and each mistake once
   CHECK(many.find("E-CONFIG-UNKNOWN-KEY") < many.find("E-CONFIG-RANGE"));
   // A misspelt required key is not reported as missing too, a spoilt field breaks no rule.
   CHECK(count(report("{\"task\": {\"data_dirr\": \"d\"}, \"tokenizer\": {\"vocab\": \"v\"}}"), "error E-") == 1);
-  CHECK(count(report(with("\"model\": {\"config\": {\"hidden_size\": -7}}")), "error E-") == 1);
+  CHECK(count(report(with("\"model\": {\"config\": {\"hidden_size\": -7, \"num_attention_heads\": 10}}")),
+              "error E-") == 1);
 }
 
 TEST_CASE("config faults: the report has the form of the contract") {

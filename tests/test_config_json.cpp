@@ -87,6 +87,10 @@ TEST_CASE("config reader: strings come back as they were") {
   const Document document = read_json(quote_json(text));
   CHECK(document.problems.empty());
   CHECK(document.root.text == text);
+  for (const char* bad :
+       {"\"\xFF\"", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", "\"\xE0\x80\x80\"", "\"\xF4\x90\x80\x80\"", "\"\xC3\""}) {
+    CHECK_FALSE(read_json(bad).problems.empty());
+  }
 }
 
 TEST_CASE("config reader: every beginning and every damaged byte gets an answer") {

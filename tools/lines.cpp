@@ -34,7 +34,6 @@ bool LineReader::next(std::string& line) {
          message(name_, ":", line_, ": more than the ", longest_line, " bytes that a line may have"));
   }
   line.assign(buffer_, at_, stop - at_);
-  if (end != std::string::npos && !line.empty() && line.back() == '\r') line.pop_back();
   at_ = end == std::string::npos ? buffer_.size() : end + 1;
   if (at_ > kChunk) {
     buffer_.erase(0, at_);

@@ -8,7 +8,7 @@
 
 namespace mixtape::tools {
 
-/// Cuts at LF and nowhere else; one CR before it goes with it, and the last line may lack its LF.
+/// Cuts at LF and nowhere else; the last line may lack its LF. A CR stays: to a tokenizer it is a blank.
 class LineReader {
  public:
   static constexpr size_t longest_line = 1'000'000;
