@@ -10,7 +10,7 @@
 namespace mixtape::kernels::detail {
 namespace {
 
-constexpr int64_t fold_columns = 64, fold_chunk = 256;
+constexpr int64_t fold_columns = 64, fold_chunk = 256, fold_piece = 64;  // columns, terms and blocks taken together
 
 bool any_f64(const Operand* operands, int count) {
   return std::any_of(operands, operands + count, [](const Operand& o) { return o.view && o.view.dtype == DType::f64; });
@@ -97,26 +97,36 @@ struct FoldWalk {
     run(formula.f, n, result, in);
   }
 
-  void along_rows() {  // the innermost axis is summed
+  // The innermost axis is summed. A sum of many terms is cut into fixed pieces, added in their order: threads can share
+  // even a single sum, and its bits do not depend on how many there are.
+  void along_rows() {
     int64_t stride[max_operands];
-    const int64_t inner = reduced.split_inner(stride, count), outer = reduced.count(), items = kept.count();
-    parallel_for(items, items * inner * outer, [&](int64_t begin, int64_t end) {
+    const int64_t inner = reduced.split_inner(stride, count), blocks = (inner + block_size - 1) / block_size;
+    const int64_t items = kept.count(), terms = reduced.count() * blocks;
+    const int64_t pieces = std::max<int64_t>(1, (terms + fold_piece - 1) / fold_piece);
+    std::vector<M> parts(static_cast<size_t>(pieces > 1 ? items * pieces : 0));
+    parallel_for(items * pieces, items * inner * reduced.count(), [&](int64_t begin, int64_t end) {
       Buffers<M, block_size> buffers;
-      for (int64_t item = begin; item < end; ++item) {
+      for (int64_t piece = begin; piece < end; ++piece) {
+        const int64_t first = piece % pieces * fold_piece, last = std::min(terms, first + fold_piece);
         M total = 0;
-        for (int64_t row = 0; row < outer; ++row) {
-          M row_total = 0;
-          for (int64_t start = 0; start < inner; start += block_size) {
-            const int64_t n = std::min(block_size, inner - start);
-            M* values = buffers.room[0];
-            evaluate(item, row, start, stride, n, values, buffers.room);
-            row_total += lane_sum<M>(n, [&](int64_t i) { return values[i]; });
-          }
-          total += row_total;
+        for (int64_t term = first; term < last; ++term) {
+          const int64_t start = term % blocks * block_size, n = std::min(block_size, inner - start);
+          M* values = buffers.room[0];
+          evaluate(piece / pieces, term / blocks, start, stride, n, values, buffers.room);
+          total += lane_sum<M>(n, [&](int64_t i) { return values[i]; });
         }
-        store_any<M>(&total, views[0], kept.offset(0, item), 1, 1);
+        if (pieces > 1)
+          parts[static_cast<size_t>(piece)] = total;
+        else
+          store_any<M>(&total, views[0], kept.offset(0, piece), 1, 1);
       }
     });
+    for (int64_t item = 0; pieces > 1 && item < items; ++item) {
+      const M* own = parts.data() + item * pieces;
+      const M total = lane_sum<M>(pieces, [&](int64_t i) { return own[i]; });
+      store_any<M>(&total, views[0], kept.offset(0, item), 1, 1);
+    }
   }
 
   void along_columns() {  // the innermost axis is kept: the walk of a bias gradient
@@ -176,7 +186,7 @@ void rows_as(const RowFormula& formula, RowFunction<M> run, const Shape& full_sh
     length[k] = statistic ? 1 : n;
     stride[k] = views[k] && !statistic ? views[k].strides.back() : 1;
     place[k] = room;
-    room += (length[k] + 15) / 16 * 16;
+    room += (length[k] + 16) / 16 * 16;  // never nothing: an absent statistic is written even beside an empty row
   }
   parallel_for(rows, rows * std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
     std::vector<M> scratch(static_cast<size_t>(room));
