@@ -138,7 +138,10 @@ Jacobian differences(const Case& c, const Tensors& f64_inputs, const std::functi
       place[k] = base[k] - h;
       const Numbers low = f(moved);
       place[k] = base[k];
-      for (size_t o = 0; o < high.size(); ++o) high[o] = (high[o] - low[o]) / (2 * h);
+      for (size_t o = 0; o < high.size(); ++o) {
+        // An output that stays infinite (the logarithm of a hidden place) does not move.
+        high[o] = high[o] == low[o] ? 0 : (high[o] - low[o]) / (2 * h);
+      }
       return high;
     };
     for (size_t k = 0; k < base.size(); ++k) {
