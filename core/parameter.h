@@ -2,10 +2,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/tensor.h"
 
 namespace mixtape {
+
+/// A parameter, or a part of a state, under the name that it has in a file.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+using NamedTensors = std::vector<NamedTensor>;
 
 /// The true gradient is raw × multiplier. `raw` may share bytes with another leaf's and is never written in place.
 struct Gradient {

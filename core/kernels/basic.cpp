@@ -77,19 +77,38 @@ void blend_any(const View& a, double fa, const View* b, double fb, const View& o
 }
 
 template <class M>
-void census_block(const View& in, int64_t start, int64_t n, Census& part) {
-  M buffer[block_size];
-  const M* x = load_any(in, start, 1, n, buffer);
-  // x·0 is 0 for every finite x and NaN for the others, and a sum of them keeps the NaN.
-  const M probe = lane_sum<M>(n, [&](int64_t i) { return x[i] * M(0); });
-  part.finite = part.finite && probe == M(0);
-  const M largest = Lanes<M>{}.max(n, [&](int64_t i) {
+M largest_finite(const M* x, int64_t n) {
+  return Lanes<M>{}.max(n, [&](int64_t i) {
     const M a = maths::abs(x[i]);
     return a <= std::numeric_limits<M>::max() ? a : M(0);
   });
-  part.max_abs = std::max(part.max_abs, static_cast<double>(largest));
+}
+
+void census_block(const double* x, int64_t n, Census& part) {
+  // x·0 is 0 for every finite x and NaN for the others, and a sum of them keeps the NaN.
+  const double probe = lane_sum<double>(n, [&](int64_t i) { return x[i] * 0.0; });
+  part.finite = part.finite && probe == 0.0;
+  part.max_abs = std::max(part.max_abs, largest_finite(x, n));
+  part.sum_of_squares += lane_sum<double>(n, [&](int64_t i) { return x[i] * x[i]; });
+}
+
+void census_block(const float* x, int64_t n, Census& part) {
+  // Without their sign, floats order as their bits do, inf and NaN above all finite ones.
+  constexpr uint32_t infinity = 0x7f800000u;
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < n; ++i) largest = std::max(largest, __builtin_bit_cast(uint32_t, x[i]) & 0x7fffffffu);
+  const bool finite = largest < infinity;
+  const float max_abs = finite ? __builtin_bit_cast(float, largest) : largest_finite(x, n);
+  part.finite = part.finite && finite;
+  part.max_abs = std::max(part.max_abs, static_cast<double>(max_abs));
   part.sum_of_squares +=
       lane_sum<double>(n, [&](int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+}
+
+template <class M>
+void census_any(const View& in, int64_t start, int64_t n, Census& part) {
+  M buffer[block_size];
+  census_block(load_any(in, start, 1, n, buffer), n, part);
 }
 
 }  // namespace
@@ -130,7 +149,7 @@ Census census(const View& in) {
       for (int64_t start = p * piece; start < last; start += block_size) {
         const int64_t n = std::min(block_size, last - start);
         Census& part = parts[static_cast<size_t>(p)];
-        in.dtype == DType::f64 ? census_block<double>(in, start, n, part) : census_block<float>(in, start, n, part);
+        in.dtype == DType::f64 ? census_any<double>(in, start, n, part) : census_any<float>(in, start, n, part);
       }
     }
   });

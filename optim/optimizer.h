@@ -1,0 +1,79 @@
+// Optimizer: parameters in groups, their states, and a step that is atomic. AdamW and SGD say only what happens to one
+// parameter.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/parameter.h"
+#include "optim/gradients.h"
+#include "optim/outcome.h"
+
+namespace mixtape::optim {
+
+/// Parameters that share their settings.
+struct ParameterGroup {
+  NamedTensors parameters;
+  double weight_decay = 0;
+  double lr_multiplier = 1;
+};
+
+/// False for biases and for γ, β of normalisations, told by name: "….bias", "….LayerNorm.weight", "….gamma".
+bool is_decayed(std::string_view parameter);
+/// Two groups: `weight_decay` for those that is_decayed() says, none for the others.
+std::vector<ParameterGroup> default_groups(const NamedTensors& parameters, double weight_decay);
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// Applies the gradients that are there and clears them. Not finite: a skip, in which parameters, states and counters
+  /// keep their bits. amp::GradScaler does the same through the three pieces below.
+  Outcome step();
+
+  /// Looks at the gradients: reads each at most once, writes nothing.
+  GradientSurvey survey() { return reader_.read(); }
+  /// The update without a look at the gradients; clears them. A parameter without one is left alone altogether.
+  void apply();
+  /// Forgets all gradients: what every skip ends in.
+  void clear_gradients();
+
+  double lr() const { return lr_; }
+  void set_lr(double lr);  ///< throws E-OPTIM-LR unless finite and >= 0
+  const NamedTensors& parameters() const { return reader_.parameters(); }
+
+  /// All that a checkpoint must hold beside the parameters, as the live tensors: "<parameter>.<state>", and
+  /// "<parameter>.step" (i64), how often that parameter was updated. Parameters never updated have none.
+  NamedTensors state() const;
+  /// Puts a state back, all or nothing. Throws E-OPTIM-STATE (kind model) naming what is unknown, missing or misshapen.
+  void load_state(const NamedTensors& state);
+
+ protected:
+  /// One parameter, its settings and its states.
+  struct Slot {
+    std::string name;
+    Tensor parameter;
+    double weight_decay;
+    double lr_multiplier;
+    int64_t steps = 0;           // applied ones: bias correction counts these
+    std::vector<Tensor> states;  // f32 (f64 beside f64), one for each of state_names()
+  };
+
+  /// Throws E-OPTIM-PARAMETER for a parameter that is not a contiguous float tensor or comes twice.
+  Optimizer(std::vector<ParameterGroup> groups, double lr, std::vector<std::string> state_names);
+  /// Writes parameter, states and shadow from `gradient`; `slot.steps` counts this step already.
+  virtual void update(Slot& slot, const Gradient& gradient, double lr) = 0;
+
+ private:
+  Slot* slot_of(std::string_view entry, std::string_view& state);
+
+  std::vector<Slot> slots_;
+  std::vector<std::string> state_names_;
+  GradientReader reader_;
+  double lr_ = 0;
+};
+
+}  // namespace mixtape::optim

@@ -1,0 +1,66 @@
+#include "optim/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace mixtape::optim {
+namespace {
+
+constexpr std::string_view kind_names[] = {"linear", "cosine", "constant"};
+
+void check(const SchedulePlan& plan) {
+  const auto refuse = [](const std::string& what) { fail(ErrorKind::config, "E-SCHEDULE", "schedule: " + what); };
+  if (plan.total < 0 || plan.warmup < 0) refuse("total and warm-up updates must be >= 0");
+  if (plan.warmup > plan.total) {
+    refuse(message("warm-up of ", plan.warmup, " updates is longer than the whole run of ", plan.total));
+  }
+  if (!std::isfinite(plan.base_lr) || plan.base_lr < 0) {
+    refuse(message("base rate ", plan.base_lr, ": must be finite and >= 0"));
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(ScheduleKind kind) { return kind_names[static_cast<int>(kind)]; }
+bool parse_schedule(std::string_view name, ScheduleKind& out) {
+  const auto* found = std::find(std::begin(kind_names), std::end(kind_names), name);
+  if (found == std::end(kind_names)) return false;
+  out = static_cast<ScheduleKind>(found - std::begin(kind_names));
+  return true;
+}
+
+int64_t warmup_updates(double ratio, int64_t total) {
+  return static_cast<int64_t>(std::ceil(ratio * static_cast<double>(total) - 1e-9));
+}
+
+double lr_at(const SchedulePlan& plan, int64_t updates) {
+  const double base = plan.base_lr;
+  if (updates < plan.warmup) return base * static_cast<double>(updates + 1) / static_cast<double>(plan.warmup);
+  if (plan.kind == ScheduleKind::constant) return base;
+  const double span = static_cast<double>(std::max<int64_t>(1, plan.total - plan.warmup));
+  const double left = static_cast<double>(std::max<int64_t>(0, plan.total - updates));
+  if (plan.kind == ScheduleKind::linear) return base * left / span;
+  return base * 0.5 * (1 + std::cos(std::numbers::pi * (1 - std::min(1.0, left / span))));
+}
+
+std::string describe(const SchedulePlan& plan) {
+  return message("warm-up ", plan.warmup, " of ", plan.total, " steps, then ",
+                 plan.kind == ScheduleKind::constant ? "constant" : message(name_of(plan.kind), " to 0"));
+}
+
+Schedule::Schedule(Optimizer& optimizer, const SchedulePlan& plan) : optimizer_(optimizer), plan_(plan) {
+  check(plan_);
+  restore(0);
+}
+
+void Schedule::advance(const Outcome& outcome) {
+  if (outcome.applied()) restore(updates_ + 1);
+}
+
+void Schedule::restore(int64_t updates) {
+  updates_ = updates;
+  optimizer_.set_lr(lr());
+}
+
+}  // namespace mixtape::optim
