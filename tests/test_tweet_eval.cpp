@@ -36,6 +36,75 @@ void check_refused(const Folder& folder, const std::string& code, const std::str
   CHECK(text.starts_with(folder.folder.path(place)));
   CHECK(contains(text, words));
 }
+using Texts = std::vector<std::string>;
+using Labels = std::vector<int32_t>;
+struct Oddity {
+  const char* what;
+  std::string texts, labels, mapping;
+  Texts read_texts;
+  Labels read_labels;
+};
+using namespace std::string_literals;
+const std::string both = "0\tno\n1\tyes\n";
+const std::string megabyte(max_text_line, 'a');
+const std::vector<Oddity> oddities = {
+    {"no last LF anywhere", "a\nb", "0\n1", "0\tno\n1\tyes", {"a", "b"}, {0, 1}},
+    {"CRLF everywhere", "a\r\nb\r\n", "0\r\n1\r\n", "0\tno\r\n1\tyes\r\n", {"a", "b"}, {0, 1}},
+    {"CRLF, last line bare", "a\r\nb", "0\r\n1", both, {"a", "b"}, {0, 1}},
+    {"only one CR goes", "a\r\r\n", "0\n", both, {"a\r"}, {0}},
+    {"a lone CR is text", "a\rb\n\r\r\n", "0\n1\n", both, {"a\rb", "\r"}, {0, 1}},
+    {"other line ends are text", "a\u2028b\u2029c\u0085d\ve\ff\n", "0\n", both, {"a\u2028b\u2029c\u0085d\ve\ff"}, {0}},
+    {"a blank text is a row", "a\n\nb\n", "0\n1\n0\n", both, {"a", "", "b"}, {0, 1, 0}},
+    {"NUL and bytes that are not UTF-8", "a\0b\xFF\n"s, "0\n", both, {"a\0b\xFF"s}, {0}},
+    {"a byte order mark",
+     "\xEF\xBB\xBF"
+     "a\n",
+     "\xEF\xBB\xBF"
+     "1\n",
+     "\xEF\xBB\xBF"
+     "0\tno\n1\tyes\n",
+     {"\xEF\xBB\xBF"
+      "a"},
+     {1}},
+    {"a class without rows", "a\nb\n", "1\n1\n", both, {"a", "b"}, {1, 1}},
+    {"one row", "a\n", "1\n", both, {"a"}, {1}},
+    {"mapping in another order", "a\n", "1\n", "1\tyes\n0\tno\n", {"a"}, {1}},
+    {"a line of 1 MiB", megabyte + "\n", "0\n", both, {megabyte}, {0}},
+};
+
+struct Fault {
+  std::string texts, labels, code, place, words;
+};
+const std::vector<Fault> faults = {
+    {"a\nb\n", "0\n2\n", "E-DATA-LABEL", "train_labels.txt:2: ", "label \"2\"; expected an integer from 0 to 1"},
+    {"a\nb\n", "-1\n0\n", "E-DATA-LABEL", "train_labels.txt:1: ", "\"-1\""},
+    {"a\nb\n", "0\n1.0\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"1.0\""},
+    {"a\nb\n", "0\n1\r\n", "E-DATA-LABEL", "train_labels.txt:2: ",
+     "label \"1\\r\"; expected an integer from 0 to 1, as mapping.txt names 2 classes; the first line does not end "
+     "in CR LF"},
+    {"a\nb\n", "0\r\n1\r\r\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\\r"},
+    {"a\nb\n", "0\n\n", "E-DATA-LABEL", "train_labels.txt:2: ", "blank label"},
+    {"a\nb\n", "0\n1\n\n", "E-DATA-LABEL", "train_labels.txt:3: ", "blank label"},
+    {"a\nb\n", "\n0\n", "E-DATA-LABEL", "train_labels.txt:1: ", "blank label"},
+    {"a\nb\n", "0\n 1\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\" 1\""},
+    {"a\nb\n", "0\n1 \n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"1 \""},
+    {"a\nb\n", "0\n+1\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"+1\""},
+    {"a\nb\n", "0\nyes\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"yes\""},
+    {"a\nb\n", "0\n99999999999999999999\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"99999999999999999999\""},
+    {"a\nb\n", "0\n\x1B[31m\xFF\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"\\x1b[31m\\xff\""},
+    {"a\nb\n", "0\n" + std::string(1000, '7') + "\n", "E-DATA-LABEL", "train_labels.txt:2: ", "7…\""},
+    {"a\nb\nc\n", "0\n1\n", "E-DATA-COUNT", "train_text.txt:3: ", "has 3 lines and"},
+    {"a\n\nc\n", "0\n1\n", "E-DATA-COUNT", "train_text.txt:2: ", "a blank text"},
+    {"a\nb\n\n", "0\n1\n", "E-DATA-COUNT", "train_text.txt:3: ", "a blank text"},
+    {"a\nb\n", "0\n1\n1\n", "E-DATA-COUNT", "train_labels.txt:3: ", "has 2 lines and"},
+    {"a\nb\u2028c\n", "0\n1\n1\n", "E-DATA-COUNT", "train_text.txt:2: ", "has 3, and line i"},
+    {"a\rb\nc\n", "0\n1\n1\n", "E-DATA-COUNT", "train_text.txt:1: ", "other programs end a line"},
+    {"", "0\n", "E-DATA-COUNT", "train_labels.txt:1: ", "has 0 lines and"},
+    {"a\n", "", "E-DATA-COUNT", "train_text.txt:1: ", "has 0, and"},
+    {"", "", "E-DATA-EMPTY", "train_text.txt:1: ", "no rows"},
+    {"a\n" + std::string(max_text_line + 1, 'b') + "\n", "0\n1\n", "E-DATA-LINE",
+     "train_text.txt:2: ", "1048577 bytes"},
+};
 }  // namespace
 
 TEST_CASE("texts and labels are read as they stand") {
@@ -51,47 +120,7 @@ TEST_CASE("texts and labels are read as they stand") {
 }
 
 TEST_CASE("accepted oddities") {
-  using Texts = std::vector<std::string>;
-  using Labels = std::vector<int32_t>;
-  struct Case {
-    const char* what;
-    std::string texts, labels, mapping;
-    Texts read_texts;
-    Labels read_labels;
-  };
-  using namespace std::string_literals;
-  const std::string both = "0\tno\n1\tyes\n";
-  const std::string megabyte(max_text_line, 'a');
-  const std::vector<Case> cases = {
-      {"no last LF anywhere", "a\nb", "0\n1", "0\tno\n1\tyes", {"a", "b"}, {0, 1}},
-      {"CRLF everywhere", "a\r\nb\r\n", "0\r\n1\r\n", "0\tno\r\n1\tyes\r\n", {"a", "b"}, {0, 1}},
-      {"CRLF, last line bare", "a\r\nb", "0\r\n1", both, {"a", "b"}, {0, 1}},
-      {"only one CR goes", "a\r\r\n", "0\n", both, {"a\r"}, {0}},
-      {"a lone CR is text", "a\rb\n\r\r\n", "0\n1\n", both, {"a\rb", "\r"}, {0, 1}},
-      {"other line ends are text",
-       "a\u2028b\u2029c\u0085d\ve\ff\n",
-       "0\n",
-       both,
-       {"a\u2028b\u2029c\u0085d\ve\ff"},
-       {0}},
-      {"a blank text is a row", "a\n\nb\n", "0\n1\n0\n", both, {"a", "", "b"}, {0, 1, 0}},
-      {"NUL and bytes that are not UTF-8", "a\0b\xFF\n"s, "0\n", both, {"a\0b\xFF"s}, {0}},
-      {"a byte order mark",
-       "\xEF\xBB\xBF"
-       "a\n",
-       "\xEF\xBB\xBF"
-       "1\n",
-       "\xEF\xBB\xBF"
-       "0\tno\n1\tyes\n",
-       {"\xEF\xBB\xBF"
-        "a"},
-       {1}},
-      {"a class without rows", "a\nb\n", "1\n1\n", both, {"a", "b"}, {1, 1}},
-      {"one row", "a\n", "1\n", both, {"a"}, {1}},
-      {"mapping in another order", "a\n", "1\n", "1\tyes\n0\tno\n", {"a"}, {1}},
-      {"a line of 1 MiB", megabyte + "\n", "0\n", both, {megabyte}, {0}},
-  };
-  for (const Case& c : cases) {
+  for (const Oddity& c : oddities) {
     CAPTURE(c.what);
     const Dataset data = Folder(c.texts, c.labels, c.mapping).read();
     CHECK(data.texts == c.read_texts);
@@ -101,40 +130,7 @@ TEST_CASE("accepted oddities") {
 }
 
 TEST_CASE("faults of labels, counts and lines name file and line") {
-  struct Case {
-    std::string texts, labels, code, place, words;
-  };
-  const std::vector<Case> cases = {
-      {"a\nb\n", "0\n2\n", "E-DATA-LABEL", "train_labels.txt:2: ", "label \"2\"; expected an integer from 0 to 1"},
-      {"a\nb\n", "-1\n0\n", "E-DATA-LABEL", "train_labels.txt:1: ", "\"-1\""},
-      {"a\nb\n", "0\n1.0\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"1.0\""},
-      {"a\nb\n", "0\n1\r\n", "E-DATA-LABEL", "train_labels.txt:2: ",
-       "label \"1\\r\"; expected an integer from 0 to 1, as mapping.txt names 2 classes; the first line does not end "
-       "in CR LF"},
-      {"a\nb\n", "0\r\n1\r\r\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\\r"},
-      {"a\nb\n", "0\n\n", "E-DATA-LABEL", "train_labels.txt:2: ", "blank label"},
-      {"a\nb\n", "0\n1\n\n", "E-DATA-LABEL", "train_labels.txt:3: ", "blank label"},
-      {"a\nb\n", "\n0\n", "E-DATA-LABEL", "train_labels.txt:1: ", "blank label"},
-      {"a\nb\n", "0\n 1\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\" 1\""},
-      {"a\nb\n", "0\n1 \n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"1 \""},
-      {"a\nb\n", "0\n+1\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"+1\""},
-      {"a\nb\n", "0\nyes\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"yes\""},
-      {"a\nb\n", "0\n99999999999999999999\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"99999999999999999999\""},
-      {"a\nb\n", "0\n\x1B[31m\xFF\n", "E-DATA-LABEL", "train_labels.txt:2: ", "\"\\x1b[31m\\xff\""},
-      {"a\nb\n", "0\n" + std::string(1000, '7') + "\n", "E-DATA-LABEL", "train_labels.txt:2: ", "7…\""},
-      {"a\nb\nc\n", "0\n1\n", "E-DATA-COUNT", "train_text.txt:3: ", "has 3 lines and"},
-      {"a\n\nc\n", "0\n1\n", "E-DATA-COUNT", "train_text.txt:2: ", "a blank text"},
-      {"a\nb\n\n", "0\n1\n", "E-DATA-COUNT", "train_text.txt:3: ", "a blank text"},
-      {"a\nb\n", "0\n1\n1\n", "E-DATA-COUNT", "train_labels.txt:3: ", "has 2 lines and"},
-      {"a\nb\u2028c\n", "0\n1\n1\n", "E-DATA-COUNT", "train_text.txt:2: ", "has 3, and line i"},
-      {"a\rb\nc\n", "0\n1\n1\n", "E-DATA-COUNT", "train_text.txt:1: ", "other programs end a line"},
-      {"", "0\n", "E-DATA-COUNT", "train_labels.txt:1: ", "has 0 lines and"},
-      {"a\n", "", "E-DATA-COUNT", "train_text.txt:1: ", "has 0, and"},
-      {"", "", "E-DATA-EMPTY", "train_text.txt:1: ", "no rows"},
-      {"a\n" + std::string(max_text_line + 1, 'b') + "\n", "0\n1\n", "E-DATA-LINE",
-       "train_text.txt:2: ", "1048577 bytes"},
-  };
-  for (const Case& c : cases) {
+  for (const Fault& c : faults) {
     CAPTURE(c.labels);
     check_refused(Folder(c.texts, c.labels), c.code, c.place, c.words);
   }

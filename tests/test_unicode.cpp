@@ -51,6 +51,54 @@ std::istream& operator>>(std::istream& in, Hex hex) {
 }
 
 bool is_surrogate(char32_t code) { return code >= 0xD800 && code < 0xE000; }
+
+/// codepoints.tsv, and what it expects.
+class Table {
+ public:
+  Table() {
+    std::istringstream lines(tests::slurp(tests::shared_path("data/golden/codepoints.tsv")));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream fields(line);  // first, last, class, mapping…, "SPLIT"
+      char32_t first = 0, last = 0;
+      Row row;
+      fields >> std::hex >> Hex{first} >> Hex{last} >> row.kind;
+      for (char32_t code = 0; fields >> Hex{code};) row.mapping.push_back(code);
+      for (char32_t code = first; code <= last; ++code) rows_[code] = row;
+    }
+  }
+
+  std::string kind(char32_t code) const { return rows_.contains(code) ? rows_.at(code).kind : "KEEP"; }
+
+  std::u32string mapping(char32_t code) const {
+    if (kind(code) == "DROP") return {};
+    if (kind(code) == "MAP") return rows_.at(code).mapping;
+    if (kind(code) != "HANGUL") return {code};
+    const char32_t s = code - 0xAC00;
+    std::u32string jamo{0x1100 + s / 588, 0x1161 + s / 28 % 21};
+    if (s % 28 != 0) jamo.push_back(0x11A7 + s % 28);
+    return jamo;
+  }
+
+  /// The words of 'a', the code point, 'b', cut by the table's own classes.
+  Strings words(char32_t code) const {
+    Strings words{"a"};
+    bool fresh = false;
+    for (const char32_t part : mapping(code) + U"b") {
+      const bool alone = kind(part) == "PUNCT" || kind(part) == "CJK", space = kind(part) == "SPACE";
+      if ((alone || fresh) && !space) words.emplace_back();
+      if (!space) append_utf8(words.back(), part);
+      fresh = alone || space;
+    }
+    return words;
+  }
+
+ private:
+  struct Row {
+    std::string kind;
+    std::u32string mapping;
+  };
+  std::map<char32_t, Row> rows_;
+};
 }  // namespace
 
 TEST_CASE("every code point survives UTF-8") {
@@ -145,52 +193,12 @@ TEST_CASE("kept combining characters are put into canonical order") {
 
 TEST_CASE("every code point does what codepoints.tsv says") {
   if (tests::no_shared()) return;
-  struct Row {
-    std::string kind;
-    std::u32string mapping;
-  };
-  std::map<char32_t, Row> table;
-  std::istringstream lines(tests::slurp(tests::shared_path("data/golden/codepoints.tsv")));
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);  // first, last, class, mapping…, "SPLIT"
-    char32_t first = 0, last = 0;
-    Row row;
-    fields >> std::hex >> Hex{first} >> Hex{last} >> row.kind;
-    for (char32_t code = 0; fields >> Hex{code};) row.mapping.push_back(code);
-    for (char32_t code = first; code <= last; ++code) table[code] = row;
-  }
-  const auto kind_of = [&table](char32_t code) {
-    const auto at = table.find(code);
-    return at == table.end() ? std::string("KEEP") : at->second.kind;
-  };
-  // The expected words of "a" + text + "b", cut by the table's own classes.
-  const auto expected = [&](const std::u32string& mapping) {
-    Strings words{"a"};
-    bool fresh = false;
-    for (const char32_t code : mapping + U"b") {
-      const bool alone = kind_of(code) == "PUNCT" || kind_of(code) == "CJK";
-      const bool space = kind_of(code) == "SPACE";
-      if ((alone || fresh) && !space) words.emplace_back();
-      if (!space) append_utf8(words.back(), code);
-      fresh = alone || space;
-    }
-    return words;
-  };
+  const Table table;
   size_t wrong = 0, checked = 0;
   for (char32_t code = 0; code <= 0x10FFFF; ++code) {
     if (is_surrogate(code)) continue;
-    const std::string kind = kind_of(code);
-    std::u32string mapping(1, code);
-    if (kind == "DROP") mapping.clear();
-    if (kind == "MAP") mapping = table[code].mapping;
-    if (kind == "HANGUL") {
-      const char32_t s = code - 0xAC00;
-      mapping = {0x1100 + s / 588, 0x1161 + s / 28 % 21};
-      if (s % 28 != 0) mapping.push_back(0x11A7 + s % 28);
-    }
-    const Strings got = words_of("a" + utf8({code}) + "b");
-    wrong += got != expected(mapping);
-    if (got != expected(mapping) && wrong < 10) MESSAGE("U+", std::hex, static_cast<uint32_t>(code), " ", kind);
+    const bool right = words_of("a" + utf8({code}) + "b") == table.words(code);
+    if (!right && ++wrong < 10) MESSAGE("U+", std::hex, static_cast<uint32_t>(code), " ", table.kind(code));
     ++checked;
   }
   CHECK(checked == 0x110000 - 0x800);
