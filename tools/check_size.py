@@ -20,7 +20,7 @@ ALLOWED = {
 }
 
 LITERAL = re.compile(
-    r'''//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+''''', re.DOTALL)
+    r'''//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+(?:')''', re.DOTALL)
 TEMPLATE = re.compile(r"template ?<[^{}]*?> (?=\w)")
 INITIALIZER = re.compile(r"\) ?(noexcept ?)?: [^;]*[\w>]$")  # the brace of `C() : member{1} {}`
 CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()=]*(\([^()]*\)[^()=]*)?$")
