@@ -24,13 +24,12 @@ std::string read_file(const std::string& path) {
   if (std::filesystem::is_directory(path, ignored)) {
     fail(ErrorKind::config, "E-CONFIG-FILE", message(path, ": this is a directory; give the configuration file"));
   }
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    const bool exists = std::filesystem::exists(path, ignored);
-    fail(ErrorKind::config, "E-CONFIG-FILE",
-         message(path, exists ? ": the configuration file cannot be opened; may it be read?"
-                              : ": no such configuration file"));
+  if (!std::filesystem::exists(path, ignored)) {
+    fail(ErrorKind::config, "E-CONFIG-FILE", message(path, ": no such configuration file"));
   }
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    fail(ErrorKind::io, "E-IO-READ", message(path, ": the configuration file cannot be opened; may it be read?"));
   std::string text(kMostBytes, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad()) fail(ErrorKind::io, "E-IO-READ", message(path, ": reading failed"));

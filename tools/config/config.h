@@ -152,7 +152,7 @@ struct Config {
 /// Reads and checks a file; `sets` are the arguments of --set ("trainer.seed=7"), which win over the file. Relative
 /// paths are relative to the directory of the file. Throws one Error(ErrorKind::config, "E-CONFIG") whose message is
 /// the complete report: every error at once, each with its own code, place, dotted path and remedy, and the closing
-/// line. A file that cannot be read is E-CONFIG-FILE.
+/// line. A file that is not there is E-CONFIG-FILE, one that cannot be read E-IO-READ (io).
 Config load_config(const std::string& path, const std::vector<std::string>& sets);
 
 /// The same for a text that is in memory. `name` stands in the messages, `directory` is what relative paths start from.
