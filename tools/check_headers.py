@@ -22,7 +22,7 @@ FLAGS = ["-std=c++20", "-O0", "-march=native", "-fopenmp", "-ffp-contract=off", 
 HEAVY = re.compile(r"/(nlohmann/(?!json_fwd|detail/abi_macros)|fmt/|CLI/|eigen3/|oneapi/dnnl|dnnl)[^\s]*")
 # path -> why it may include a heavy one, or only together with another.
 ALLOWED = {
-    "core/kernels/gemm_eigen.h": "the Eigen product that gemm_eigen.cpp and gemm_f64.cpp share; nobody else includes it",
+    "core/kernels/gemm_eigen.h": "the Eigen product that gemm_eigen.cpp and gemm_f64.cpp share; no other file does",
 }
 
 
