@@ -14,6 +14,8 @@
 namespace {
 
 using mixtape::tests::contains;
+using mixtape::tests::no_shared;
+using mixtape::tests::shared_path;
 using mixtape::tests::slurp;
 using mixtape::tests::TempFolder;
 
@@ -140,6 +142,22 @@ TEST_CASE("program: tokenize writes a line for a line") {
   CHECK(run("tokenize " + vocab, std::string(1'000'000, 'x') + "\n").out == "2 1 3\n");
 }
 
+TEST_CASE("program: tokenize gives the golden ids of all tweets") {
+  if (no_shared()) return;
+  const std::string vocab = "tokenize --vocab '" + shared_path("data/bert/vocab.txt") + "' ";
+  for (const std::string task : {"offensive", "irony"}) {
+    for (const std::string split : {"train", "val", "test"}) {
+      CAPTURE(task + "/" + split);
+      const std::string texts = "'" + shared_path("data/tweet_eval/" + task + "/" + split + "_text.txt") + "'";
+      const std::string golden = shared_path("data/golden/" + task + "_" + split);
+      const bool plain = run(vocab + "--no-special-tokens " + texts).out == slurp(golden + ".ids.txt");
+      const bool cut = run(vocab + "--max-length 128 " + texts).out == slurp(golden + ".ids128.txt");
+      CHECK(plain);
+      CHECK(cut);
+    }
+  }
+}
+
 TEST_CASE("program: tokenize answers before the input ends") {
   const TempFolder folder;
   const std::string vocab = folder.write("v.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nkind\n");
@@ -159,6 +177,19 @@ TEST_CASE("program: a full disk under stdout is an I/O error, not a short answer
   if (!std::filesystem::exists("/dev/full")) return;
   const int status = std::system("'" MIXTAPE_PROGRAM "' config show >/dev/full 2>/dev/null");
   CHECK(WEXITSTATUS(status) == 5);
+}
+
+TEST_CASE("program: it lives where its directory is gone") {
+  const TempFolder folder;
+  const std::string file =
+      folder.write("a.json", "{\"task\": {\"data_dir\": \"d\"}, \"tokenizer\": {\"vocab\": \"v\"}}");
+  const std::string gone =
+      "mkdir '" + folder.path("gone") + "'; cd '" + folder.path("gone") + "'; rmdir '" + folder.path("gone") + "'; '";
+  const int status =
+      std::system((gone + MIXTAPE_PROGRAM "' config show '" + file + "' >'" + folder.path("out") + "'").c_str());
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(contains(slurp(folder.path("out")), "task.data_dir = \"" + folder.path("d") + "\""));
+  CHECK(WEXITSTATUS(std::system((gone + MIXTAPE_PROGRAM "' config show a.json 2>/dev/null").c_str())) == 2);
 }
 
 TEST_CASE("program: doctor knows the machine") {
