@@ -165,6 +165,14 @@ Views views_of(const Tensors& tensors) {
   return views;
 }
 
+// Whether backward will read input i: `saves` says so and, for a product, another input is on the tape.
+bool keeps_input(const OpInfo& info, const Tensors& in, int i) {
+  if (!in[i] || !(info.saves.inputs >> (info.variadic ? 0 : i) & 1)) return false;
+  bool others = !info.saves.crosswise;
+  for (int k = 0; k < in.size(); ++k) others = others || (k != i && in[k].requires_grad());
+  return others;
+}
+
 Saved save(const Tensor& tensor) { return {tensor.storage(), tensor.geometry(), tensor.storage().version()}; }
 
 void record(const OpSchema& op, const void* attrs, const Tensors& in, const Metas& metas, Tensors& out) {
@@ -178,8 +186,7 @@ void record(const OpSchema& op, const void* attrs, const Tensors& in, const Meta
     const Edge& edge = node->edges[i];
     if (edge.node && edge.node->order >= node->order) node->order = edge.node->order + 1;
     node->input_metas.push_back(in[i] ? TensorMeta{in[i].shape(), in[i].dtype()} : TensorMeta{});
-    const int bit = op.info->variadic ? 0 : i;
-    node->inputs.push_back(in[i] && (op.info->saves.inputs >> bit & 1) ? save(in[i]) : Saved{});
+    node->inputs.push_back(keeps_input(*op.info, in, i) ? save(in[i]) : Saved{});
   }
   for (int i = 0; i < out.size(); ++i) {
     node->output_metas.push_back({metas[i].shape, metas[i].dtype});
