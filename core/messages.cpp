@@ -1,0 +1,54 @@
+#include "core/messages.h"
+
+#include <cstdio>
+#include <mutex>
+#include <unordered_set>
+#include <utility>
+
+namespace mixtape {
+namespace {
+
+constexpr size_t most_lines = 1000;
+
+void to_stderr(std::string_view line) { std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data()); }
+
+struct Reports {
+  ReportSink sink = to_stderr;
+  std::unordered_set<std::string> said;
+};
+
+std::mutex& lock() {
+  static std::mutex mutex;
+  return mutex;
+}
+// The one place outside Context that changes: reports come from every thread and belong to the process.
+Reports& reports() {
+  static Reports current;
+  return current;
+}
+
+}  // namespace
+
+void report_once(const std::string& line) {
+  const std::lock_guard<std::mutex> hold(lock());
+  Reports& now = reports();
+  if (now.said.size() > most_lines || !now.said.insert(line).second) return;
+  now.sink(now.said.size() <= most_lines ? std::string_view(line)
+                                         : "more than 1000 different reports: no more of them");
+}
+
+struct ReportGuard::Saved {
+  Reports outer;
+};
+
+ReportGuard::ReportGuard(ReportSink sink) : saved_(std::make_unique<Saved>()) {
+  const std::lock_guard<std::mutex> hold(lock());
+  saved_->outer = std::exchange(reports(), Reports{std::move(sink), {}});
+}
+
+ReportGuard::~ReportGuard() {
+  const std::lock_guard<std::mutex> hold(lock());
+  reports() = std::move(saved_->outer);
+}
+
+}  // namespace mixtape
