@@ -9,7 +9,7 @@ namespace {
 struct Gelu {
   static constexpr OpInfo info =
       unary("gelu", Rule::keep,  // f32 inside: erf of a rounded argument would be off by ulps of x
-            saves_inputs(0), "x·Φ(x), the erf form that BERT uses (Hendrycks and Gimpel, 2016)");
+            saves_inputs(0), "x·Φ(x), the erf form that BERT uses (Hendrycks and Gimpel, 2016)", true);
   template <class T>
   MIXTAPE_HD T f(T x) const {
     return gelu_value(x);
@@ -17,6 +17,10 @@ struct Gelu {
   template <class T>
   MIXTAPE_HD T df(T x) const {
     return gelu_slope(x);
+  }
+  template <class T>
+  MIXTAPE_HD T d2f(T x) const {
+    return gelu_curvature(x);
   }
   static double oracle(double x) { return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0))); }
 };

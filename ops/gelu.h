@@ -20,4 +20,11 @@ MIXTAPE_HD T gelu_slope(T x) {
   return maths::fma(a * T(0.39894228040143267794), normal.gauss, cdf);
 }
 
+/// φ(x)·(2 - x²).
+template <class T>
+MIXTAPE_HD T gelu_curvature(T x) {
+  const T a = maths::min(maths::abs(x), T(40));
+  return T(0.39894228040143267794) * maths::normal_tail(x).gauss * (T(2) - a * a);
+}
+
 }  // namespace mixtape::ops
