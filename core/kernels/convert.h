@@ -21,6 +21,10 @@ const M* load_block(const T* in, int64_t stride, int64_t n, M* buffer) {
   } else if constexpr (std::is_same_v<M, float> && (std::is_same_v<T, half> || std::is_same_v<T, bf16>)) {
     if (stride == 1) return to_float(in, buffer, n), buffer;
   }
+  if (stride == 1) {
+    for (int64_t i = 0; i < n; ++i) buffer[i] = convert_to<M>(in[i]);
+    return buffer;
+  }
   if (stride == 0) {
     const M value = convert_to<M>(*in);
     for (int64_t i = 0; i < n; ++i) buffer[i] = value;
