@@ -26,26 +26,49 @@ struct Philox {
   uint32_t word[4];
 };
 
-MIXTAPE_HD inline Philox philox4x32(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1) {
+/// m times the low half of c.
+MIXTAPE_HD inline uint64_t low_product(uint64_t c, uint32_t m) { return (c & 0xffffffffu) * m; }
+
+/// The ten rounds over four words, of which only the low halves count. W is uint64_t, or several of them side by side
+/// (core/kernels/random.cpp).
+template <class W>
+MIXTAPE_HD inline void philox_rounds(W (&c)[4], uint32_t k0, uint32_t k1) {
   for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53u} * c0, p1 = uint64_t{0xCD9E8D57u} * c2;
-    const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0, n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c0 = n0;
-    c1 = static_cast<uint32_t>(p1);
-    c2 = n2;
-    c3 = static_cast<uint32_t>(p0);
+    const W p0 = low_product(c[0], 0xD2511F53u), p1 = low_product(c[2], 0xCD9E8D57u);
+    c[0] = (p1 >> 32) ^ c[1] ^ W(k0);
+    c[1] = p1;
+    c[2] = (p0 >> 32) ^ c[3] ^ W(k1);
+    c[3] = p0;
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  return {{c0, c1, c2, c3}};
 }
 
-/// The 128 random bits that elements 8·block … 8·block+7 share.
+MIXTAPE_HD inline Philox philox4x32(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1) {
+  uint64_t c[4] = {c0, c1, c2, c3};
+  philox_rounds(c, k0, k1);
+  Philox out;
+  for (int i = 0; i < 4; ++i) out.word[i] = static_cast<uint32_t>(c[i]);
+  return out;
+}
+
+/// Leaves in c the words of block number `block`: the 128 random bits that elements 8·block … 8·block+7 share.
+template <class W>
+MIXTAPE_HD inline void philox_block(const RngCoordinates& at, W block, W (&c)[4]) {
+  // A draw index needs few bits, a micro-step too: they share a word, so that the block keeps 64 bits and the step 32.
+  c[0] = block;
+  c[1] = W(at.step);
+  c[2] = W((at.micro_step << 16) ^ at.draw);
+  c[3] = block >> 32;
+  philox_rounds(c, static_cast<uint32_t>(at.seed), static_cast<uint32_t>(at.seed >> 32) ^ (at.stream * 0x9E3779B9u));
+}
+
 MIXTAPE_HD inline Philox philox_block(const RngCoordinates& at, uint64_t block) {
-  // A draw index needs few bits, a micro-step too: they share a word, so that the block keeps 32 bits and the step 32.
-  const uint32_t place = (at.micro_step << 16) ^ at.draw;
-  return philox4x32(static_cast<uint32_t>(block), at.step, place, static_cast<uint32_t>(block >> 32),
-                    static_cast<uint32_t>(at.seed), static_cast<uint32_t>(at.seed >> 32) ^ (at.stream * 0x9E3779B9u));
+  uint64_t c[4];
+  philox_block(at, block, c);
+  Philox out;
+  for (int i = 0; i < 4; ++i) out.word[i] = static_cast<uint32_t>(c[i]);
+  return out;
 }
 
 /// 16 random bits for one element.

@@ -11,6 +11,7 @@
 #include "core/context.h"
 #include "core/factory.h"
 #include "core/kernels/parallel.h"
+#include "core/kernels/random.h"
 #include "core/rng.h"
 #include "ops/ops.h"
 
@@ -59,6 +60,18 @@ TEST_CASE("an element's 16 bits are its eighth of the block of eight") {
     CHECK(random16(at, element) == (element % 2 ? word >> 16 : word & 0xffff));
   }
   CHECK(block(at, 1) != block(at, (uint64_t{1} << 32) + 1));  // the block number has 64 bits
+}
+
+TEST_CASE("a run of elements draws what each of them draws alone") {
+  const RngCoordinates at{(uint64_t{7} << 33) + 5, rng_stream::test, 6, 2, 9};
+  for (uint64_t first : {uint64_t{0}, uint64_t{3}, uint64_t{8}, uint64_t{61}, (uint64_t{1} << 35) - 20}) {
+    for (int64_t n : {0, 1, 5, 31, 32, 33, 64, 129}) {
+      std::vector<uint16_t> run(static_cast<size_t>(n) + 1, 7), single(run);
+      kernels::random16_run(at, first, n, run.data());
+      for (size_t i = 0; i < static_cast<size_t>(n); ++i) single[i] = random16(at, first + i);
+      CHECK(run == single);  // the last one, behind the run, is not written
+    }
+  }
 }
 
 TEST_CASE("each coordinate leads to other numbers") {

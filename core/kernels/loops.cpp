@@ -6,6 +6,7 @@
 #include "core/kernels/blocks.h"
 #include "core/kernels/parallel.h"
 #include "core/kernels/plan.h"
+#include "core/kernels/random.h"
 
 namespace mixtape::kernels::detail {
 namespace {
@@ -23,13 +24,9 @@ void collect_views(const Operand* operands, int count, View* views) {
 
 template <class M>
 const M* random_block(const RngCoordinates& at, int64_t element, int64_t n, M* buffer) {
-  for (int64_t i = 0; i < n;) {
-    const uint64_t here = static_cast<uint64_t>(element + i);
-    const Philox bits = philox_block(at, here / 8);
-    for (uint64_t k = here % 8; k < 8 && i < n; ++k, ++i) {
-      buffer[i] = static_cast<M>((bits.word[k / 2] >> (16 * (k % 2))) & 0xffffu);
-    }
-  }
+  uint16_t draws[block_size];
+  random16_run(at, static_cast<uint64_t>(element), n, draws);
+  for (int64_t i = 0; i < n; ++i) buffer[i] = static_cast<M>(draws[i]);
   return buffer;
 }
 
