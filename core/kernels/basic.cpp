@@ -114,10 +114,18 @@ void census_any(const View& in, int64_t start, int64_t n, Census& part) {
 }  // namespace
 
 void fill(const View& out, double value) {
+  double values[block_size];
+  std::fill_n(values, block_size, value);
+  alignas(64) char block[block_size * sizeof(double)];  // converted once, then copied
+  View converted = out;
+  converted.data = block;
+  store_any<double>(values, converted, 0, 1, block_size);
+  const int64_t size = size_of(out.dtype);
   for_blocks<1>({out}, [&](const int64_t* offset, const int64_t* stride, int64_t n) {
-    double buffer[block_size];
-    std::fill_n(buffer, n, value);
-    store_any<double>(buffer, out, offset[0], stride[0], n);
+    if (stride[0] == 1)
+      std::memcpy(out.as<char>() + offset[0] * size, block, static_cast<size_t>(n * size));
+    else
+      store_any<double>(values, out, offset[0], stride[0], n);
   });
 }
 

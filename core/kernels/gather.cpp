@@ -205,10 +205,16 @@ void gather_rows(const View& source, const View& index, const View& out) {
   MoveBlock move = convert_block;
   if (source.dtype == out.dtype) for_bits(out.dtype, [&](auto unit) { move = move_block<decltype(unit)>; });
   parallel_for(list.size() * walk.blocks, out.numel(), [&](int64_t begin, int64_t end) {
+    int64_t i = begin / walk.blocks, block = begin % walk.blocks, computed = -1, from = 0, to = 0, n = 0;
     for (int64_t item = begin; item < end; ++item) {
-      const int64_t i = item / walk.blocks, block = item % walk.blocks;
-      move(source, list[i] * source.strides[0] + walk.offset(1, block), walk.stride[1], out,
-           i * out.strides[0] + walk.offset(0, block), walk.stride[0], walk.length(block));
+      if (block != computed) {  // divisions would cost more than a short row
+        to = walk.offset(0, block);
+        from = walk.offset(1, block);
+        n = walk.length(block);
+        computed = block;
+      }
+      move(source, list[i] * source.strides[0] + from, walk.stride[1], out, i * out.strides[0] + to, walk.stride[0], n);
+      if (++block == walk.blocks) ++i, block = 0;
     }
   });
 }
