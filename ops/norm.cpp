@@ -110,8 +110,8 @@ struct Norm {
     for (const auto& [over, shape] : reduce_cases()) all.push_back({{over}, {arg(shape, 0.25, 2)}});
     all.push_back({{{0}}, {arg({0, 3})}});
     all.push_back({{{-1}}, {fixed({2, 3}, {0.5, -2, 1, -3, -0.25, 4})}});
-    all.push_back({{{-1}, 5}, {fixed({2, 2}, {3, 3, -6, 8})}});            // the first row is shorter than eps
-    Arg extreme = fixed({2, 2}, {3e20, -4e20, 6e-20, 8e-20});  // squares that f32 does not hold
+    all.push_back({{{-1}, 5}, {fixed({2, 2}, {3, 3, -6, 8})}});  // the first row is shorter than eps
+    Arg extreme = fixed({2, 2}, {3e20, -4e20, 6e-20, 8e-20});    // squares that f32 does not hold
     extreme.perturb = false;
     all.push_back({{{-1}}, {extreme}});
     all.push_back({{{}, -1}, {arg({3})}, "eps is -1, expected a number >= 0"});
