@@ -114,12 +114,13 @@ void census_any(const View& in, int64_t start, int64_t n, Census& part) {
 }  // namespace
 
 void fill(const View& out, double value) {
+  const int64_t filled = std::min(block_size, out.numel());
   double values[block_size];
-  std::fill_n(values, block_size, value);
+  std::fill_n(values, filled, value);
   alignas(64) char block[block_size * sizeof(double)];  // converted once, then copied
   View converted = out;
   converted.data = block;
-  store_any<double>(values, converted, 0, 1, block_size);
+  store_any<double>(values, converted, 0, 1, filled);
   const int64_t size = size_of(out.dtype);
   for_blocks<1>({out}, [&](const int64_t* offset, const int64_t* stride, int64_t n) {
     if (stride[0] == 1)
