@@ -49,7 +49,8 @@ void add_to_leaf(const Tensor& leaf, const Tensor& arriving, double scale) {
 // One sweep: pending gradients by node, the nodes in a queue by descending order.
 class Sweep {
  public:
-  Sweep(const BackwardOptions& options, Sweep* outer) : options_(options), outer_(outer) {}
+  Sweep(const BackwardOptions& options, Sweep* outer)
+      : options_(options), outer_(outer), observer_(outer ? outer->observer_ : context().observer) {}
 
   bool create_graph() const { return options_.create_graph; }
   const BackwardOptions& options() const { return options_; }
@@ -140,8 +141,8 @@ class Sweep {
     }
     const Tensors gradients = node.op->backward(node.attrs.get(), grads);
     check(node, gradients);
-    if (const Observer* observer = context().observer; observer && observer->on_backward) {
-      observer->on_backward(observer->self, {*node.op, scope_path(node.modes.scope.get()), dys, gradients});
+    if (observer_ && observer_->on_backward) {
+      observer_->on_backward(observer_->self, {*node.op, scope_path(node.modes.scope.get()), dys, gradients});
     }
     for (int i = 0; i < gradients.size(); ++i) deliver(node.edges[i], gradients[i]);
     if (!options_.retain_graph && !options_.create_graph) node.free_saved();
@@ -199,6 +200,7 @@ class Sweep {
  private:
   const BackwardOptions options_;
   Sweep* outer_;
+  const Observer* observer_;
   std::priority_queue<Entry> queue_;
   int64_t sequence_ = 0;
   std::unordered_map<Node*, Tensors> pending_;
@@ -211,11 +213,13 @@ class Sweep {
 
 namespace {
 
-// The cast rule is null inside every backward; recording only under create_graph.
+// The cast rule is null inside every backward, recording only under create_graph. Ops that a backward calls are no
+// forward calls: the observer hears of the node alone.
 ContextGuard sweep_modes(bool create_graph) {
   Context modes = context();
   modes.cast_rule = nullptr;
   modes.grad_enabled = create_graph;
+  modes.observer = nullptr;
   return ContextGuard(std::move(modes));
 }
 
@@ -241,8 +245,9 @@ void check_roots(const Tensors& outputs, const Tensors& seeds) {
 void backward(const Tensors& outputs, const Tensors& seeds, const BackwardOptions& options) {
   const Tensors start = default_seeds(outputs, seeds, options.scale);
   check_roots(outputs, start);
+  Sweep sweep(options, nullptr);
   const ContextGuard guard = sweep_modes(options.create_graph);
-  Sweep(options, nullptr).run(outputs, start);
+  sweep.run(outputs, start);
 }
 
 void backward(const Tensor& loss, const BackwardOptions& options) { backward(Tensors{loss}, {}, options); }

@@ -207,14 +207,18 @@ Tensors call(const OpSchema& op, const void* attrs, Tensors in) {
       is_cast(op) ? Precision{op.info->precision.rule, DType::f32} : cast_inputs(op, in);  // 1 cast
   const Metas metas = op.infer(attrs, Infer(op, in, precision.out));                       // 2 infer
   const bool recording = should_record(op, in, metas);
+  const bool converts = observer && metas[0].shadow && !shadow_is_fresh(in[0], metas[0].dtype);
   Tensors out;
-  if (allocate(metas, in, recording, out)) op.forward(attrs, views_of(in), views_of(out));  // 3 run
-  if (recording) record(op, attrs, in, metas, out);                                         // 4 record, after the casts
+  const bool runs = allocate(metas, in, recording, out);
+  if (runs) op.forward(attrs, views_of(in), views_of(out));  // 3 run
+  if (recording) record(op, attrs, in, metas, out);          // 4 record, after the casts
   Tensors results;
   for (int i = 0; i < out.size(); ++i) {
     if (!metas[i].saved_only) results.push_back(std::move(out[i]));
   }
-  if (observer && observer->on_call) observer->on_call(observer->self, {op, given, in, results, precision.rule});
+  if (observer && observer->on_call) {
+    observer->on_call(observer->self, {op, given, in, results, precision.rule, runs || converts});
+  }
   return results;
 }
 

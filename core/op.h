@@ -276,7 +276,8 @@ struct CallEvent {
   const Tensors& given;  ///< as the caller passed them
   const Tensors& in;     ///< after stage 1's casts
   const Tensors& out;
-  Rule rule;  ///< the rule that was in force
+  Rule rule;   ///< the rule that was in force
+  bool moved;  ///< bytes were: false for views, and for a cast that a fresh shadow stood for
 };
 /// One node of a sweep, after its backward ran.
 struct BackwardEvent {

@@ -35,6 +35,8 @@ struct Leaf {
   std::string name;
 };
 
+/// Whether a cast to `dtype` would find its bytes ready.
+bool shadow_is_fresh(const Tensor& parameter, DType dtype);
 /// The parameter's twin in `dtype`, refreshed when stale. Writes in place only while nobody else holds the bytes.
 Storage shadow_bytes(const Tensor& parameter, DType dtype);
 /// Where a pass that updates the parameter may write the twin along: unique bytes of the current shadow's dtype, or an

@@ -66,16 +66,20 @@ void Tensor::check_type(DType wanted) const {
   }
 }
 
+bool shadow_is_fresh(const Tensor& parameter, DType dtype) {
+  const Shadow& shadow = parameter.leaf().shadow;
+  return shadow.bytes && shadow.dtype == dtype && shadow.version == parameter.storage().version();
+}
+
 Storage shadow_bytes(const Tensor& parameter, DType dtype) {
   Shadow& shadow = parameter.leaf().shadow;
-  const uint32_t version = parameter.storage().version();
-  if (shadow.bytes && shadow.dtype == dtype && shadow.version == version) return shadow.bytes;
+  if (shadow_is_fresh(parameter, dtype)) return shadow.bytes;
   const size_t bytes = static_cast<size_t>(parameter.numel() * size_of(dtype));
   if (!shadow.bytes || shadow.dtype != dtype || shadow.bytes.use_count() > 1) {
     shadow.bytes = Storage(bytes, parameter.device());
   }
   shadow.dtype = dtype;
-  shadow.version = version;
+  shadow.version = parameter.storage().version();
   const Geometry twin{parameter.shape(), contiguous_strides(parameter.shape()), 0, dtype};
   kernels::copy(parameter.view(), Tensor(shadow.bytes, twin).view());
   return shadow.bytes;

@@ -54,8 +54,8 @@ class Dropout : public Module {
  public:
   explicit Dropout(double p) : p_(p) {}
   Tensor forward(const Tensor& x, bool train) const {
-    if (!train || p_ == 0) return x;
-    const Scope scope = enter();
+    if (!train) return x;
+    const Scope scope = enter();  // also for p = 0: it takes its draw, so the masks of the others stay what they are
     return ops::dropout(x, p_);
   }
 

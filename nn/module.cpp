@@ -5,7 +5,9 @@ namespace mixtape::nn {
 NamedTensors Module::parameters() const {
   NamedTensors all;
   collect("", all);
-  for (NamedTensor& parameter : all) parameter.tensor.leaf().name = parameter.name;
+  for (const NamedTensor& parameter : all) {
+    if (parameter.tensor.is_leaf()) parameter.tensor.leaf().name = parameter.name;  // a frozen one is none
+  }
   return all;
 }
 

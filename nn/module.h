@@ -17,7 +17,7 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   /// All parameters, its own before its children's, under dotted names: "encoder.layer.0.output.dense.weight". Each
-  /// leaf carries that name too, once this was called on the root.
+  /// leaf carries that name too, once this was called on the root. Frozen ones (set_requires_grad(false)) stay listed.
   NamedTensors parameters() const;
   int64_t parameter_count() const;  ///< elements
 

@@ -303,7 +303,32 @@ void check_autocast(const Case& c, DType low, Checks& checks) {
   }
 }
 
-// `twice`: the recorded backward is differentiated by differences of the plain one. Others must refuse.
+// The gradients of the inputs that may be moved, on leaves made of `in`; absent where nothing flows.
+Tensors moved_gradients(const Case& c, const Tensors& in, const Tensors& seeds) {
+  Tensors leaves, wanted;
+  for (int i = 0; i < c.inputs_count(); ++i) {
+    leaves.push_back(c.is_float_input(i) ? in[i].detach().set_requires_grad() : in[i]);
+    if (c.perturbs(i)) wanted.push_back(leaves[i]);
+  }
+  return autograd::grad(c.run(leaves), wanted, {}, seeds);
+}
+
+double dot(const Tensors& a, const Tensors& b) {
+  const Numbers x = flatten(a), y = flatten(b);
+  double sum = 0;
+  for (size_t k = 0; k < x.size(); ++k) sum += x[k] * y[k];
+  return sum;
+}
+
+Tensors zeros_where_absent(Tensors gradients, const Tensors& like) {
+  for (int i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i]) gradients[i] = zeros(like[i].shape(), DType::f64);
+  }
+  return gradients;
+}
+
+// `twice`: the recorded backward has the values of the plain one, and is differentiated by the inputs (against
+// differences of the plain one) and by the incoming gradients (against the Jacobian). Other rows must refuse.
 void check_second_order(const Case& c, const Reference& ref, Checks& checks) {
   checks.run(label(c, "second order", DType::f64), [&] {
     Tensors leaves, wanted;
@@ -313,56 +338,48 @@ void check_second_order(const Case& c, const Reference& ref, Checks& checks) {
     }
     if (wanted.empty()) return;
     const Tensors out = c.run(leaves);
-    const Tensors seeds = make_seeds(out);
-    Tensors first;
+    Tensors seeds = make_seeds(out), first;
+    for (Tensor& seed : seeds) seed.set_requires_grad();
     try {
-      first = autograd::grad(out, wanted, {.create_graph = true}, seeds);
+      first = zeros_where_absent(autograd::grad(out, wanted, {.create_graph = true}, seeds), wanted);
     } catch (const Error& error) {
       return checks.expect(!c.op.info->twice, message("a row that promises it threw: ", error.what()));
     }
     if (!c.op.info->twice) return checks.expect(false, "a row that does not promise it let create_graph pass");
-    Tensors outputs, weights;
-    for (const Tensor& g : first) {
-      if (g && g.requires_grad()) outputs.push_back(g);
+    const Numbers plain = flatten(zeros_where_absent(moved_gradients(c, ref.inputs, seeds), wanted));
+    checks.within(flatten(first), plain, Numbers(plain.size(), 1e-11), 1e300);
+
+    const Tensors weights = make_seeds(first);
+    Tensors on_tape, their_weights;
+    for (int i = 0; i < first.size(); ++i) {
+      if (first[i].requires_grad()) on_tape.push_back(first[i]), their_weights.push_back(weights[i]);
     }
-    if (outputs.empty()) return;  // a linear op: its gradient does not depend on the inputs
-    weights = make_seeds(outputs);
-    const Tensors second = autograd::grad(outputs, wanted, {}, weights);
-    const auto weighted = [&](const Tensors& in) {
-      Tensors again, again_wanted;
-      for (int i = 0; i < c.inputs_count(); ++i) {
-        again.push_back(c.is_float_input(i) ? in[i].detach().set_requires_grad() : in[i]);
-        if (c.perturbs(i)) again_wanted.push_back(again[i]);
-      }
-      const Tensors plain = autograd::grad(c.run(again), again_wanted, {}, seeds);
-      double sum = 0;
-      int w = 0;
-      for (int i = 0; i < plain.size(); ++i) {
-        if (!first[i] || !first[i].requires_grad()) continue;
-        const Numbers g = to_vector(plain[i]), v = to_vector(weights[w++]);
-        for (size_t k = 0; k < g.size(); ++k) sum += g[k] * v[k];
-      }
-      return Numbers{sum};
-    };
-    const Jacobian d = differences(c, ref.inputs, weighted, true);
-    Numbers got, want, bound;
+    for (const Tensor& seed : seeds) wanted.push_back(seed);
+    const Tensors second = zeros_where_absent(
+        on_tape.empty() ? Tensors(wanted.size()) : autograd::grad(on_tape, wanted, {}, their_weights), wanted);
+    Numbers want, bound;
+    const Jacobian d = differences(
+        c, ref.inputs,
+        [&](const Tensors& in) {
+          return Numbers{dot(zeros_where_absent(moved_gradients(c, in, seeds), first), weights)};
+        },
+        true);
     size_t column = 0;
+    Numbers through(flatten(out).size());  // Σ weight·J, the slope along each incoming gradient
     int w = 0;
     for (int i = 0; i < c.inputs_count(); ++i) {
       if (!c.is_float_input(i)) continue;
-      const size_t count = static_cast<size_t>(ref.inputs[i].numel());
-      if (c.perturbs(i)) {
-        const Numbers g = second[w] ? to_vector(second[w]) : Numbers(count);
-        ++w;
-        for (size_t k = 0; k < count; ++k) {
-          got.push_back(g[k]);
-          want.push_back(d.column[column + k][0]);
-          bound.push_back(1e-6 * (1 + std::abs(want.back())));
-        }
+      const Numbers weight = c.perturbs(i) ? to_vector(weights[w++]) : Numbers();
+      for (int64_t k = 0; k < ref.inputs[i].numel(); ++k, ++column) {
+        if (weight.empty()) continue;
+        want.push_back(d.column[column][0]);
+        for (size_t o = 0; o < through.size(); ++o)
+          through[o] += weight[static_cast<size_t>(k)] * ref.j.column[column][o];
       }
-      column += count;
     }
-    checks.within(got, want, bound, 1e300);
+    want.insert(want.end(), through.begin(), through.end());
+    for (double value : want) bound.push_back(1e-6 * (1 + std::abs(value)));
+    checks.within(flatten(second), want, bound, 1e300);
   });
 }
 

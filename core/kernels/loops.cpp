@@ -187,15 +187,18 @@ void rows_as(const RowFormula& formula, RowFunction<M> run, const Shape& full_sh
   }
   parallel_for(rows, rows * std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
     std::vector<M> scratch(static_cast<size_t>(room));
+    M* pointer[max_operands] = {};
+    int64_t loaded[max_operands];  // where each read operand was taken from: rows that share one (a mask) load it once
+    std::fill_n(loaded, count, int64_t{-1});
     for (int64_t row = begin; row < end; ++row) {
-      M* pointer[max_operands];
       for (int k = 0; k < count; ++k) {
         M* buffer = scratch.data() + place[k];
         const int64_t at = outer.offset(k, row);
         if (operands[k].writes) {
           pointer[k] = views[k] ? target_any(views[k], at, stride[k], buffer) : buffer;
-        } else {  // read only: row() hands it on, and formulas take it as const M*
-          pointer[k] = views[k] ? const_cast<M*>(load_any(views[k], at, stride[k], length[k], buffer)) : nullptr;
+        } else if (views[k] && at != loaded[k]) {  // read only: row() hands it on, and formulas take it as const M*
+          pointer[k] = const_cast<M*>(load_any(views[k], at, stride[k], length[k], buffer));
+          loaded[k] = at;
         }
       }
       run(formula.f, n, row, pointer);

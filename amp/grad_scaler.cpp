@@ -1,0 +1,139 @@
+#include "amp/grad_scaler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/kernels/basic.h"
+
+namespace mixtape::amp {
+namespace {
+
+using optim::Outcome;
+using optim::StepResult;
+
+[[noreturn]] void refuse(const std::string& what) { fail(ErrorKind::internal, "E-SCALER", "scaler: " + what); }
+
+}  // namespace
+
+ScalerOptions unscaled() {
+  ScalerOptions options;
+  options.scale.dynamic = false;
+  options.scale.init = 1;
+  return options;
+}
+
+GradScaler::GradScaler(const ScalerOptions& options) : options_(options) {
+  check(options_.scale);
+  state_.scale = first_state(options_.scale);
+}
+
+autograd::ScaledLoss GradScaler::scale(const Tensor& loss) {
+  if (loss.numel() != 1 || !is_float(loss.dtype())) {
+    fail(ErrorKind::internal, "E-SCALER-LOSS",
+         message("scaler: expected a loss of one float element, got ", name_of(loss.dtype()), loss.shape().str()));
+  }
+  if (loss.dtype() == DType::f16 && scale() > -lowest(DType::f16)) {
+    fail(ErrorKind::internal, "E-SCALER-LOSS",
+         message("scaler: the loss is f16, which cannot hold the scale ", scale(),
+                 ": let the loss come back in f32, as every loss does under an autocast guard"));
+  }
+  if (!std::isfinite(loss.item())) {
+    bad_loss_ = true;
+    nonfinite_ = {"loss"};
+  }
+  for (Visit& seen : round_) seen.looked = false;
+  return {loss, scale()};
+}
+
+GradScaler::Visit& GradScaler::visit(optim::Optimizer& optimizer) {
+  const auto found =
+      std::find_if(round_.begin(), round_.end(), [&](const Visit& v) { return v.optimizer == &optimizer; });
+  if (found != round_.end()) return *found;
+  round_.push_back({.optimizer = &optimizer});
+  return round_.back();
+}
+
+void GradScaler::look(Visit& visit, const optim::GradientSurvey& found) {
+  visit.looked = true;
+  visit.overflow = visit.overflow || !found.finite;
+  visit.had_gradients = visit.had_gradients || found.count > 0;
+}
+
+void GradScaler::unscale(optim::Optimizer& optimizer) {
+  Visit& here = visit(optimizer);
+  if (here.stepped) refuse("unscale after step: this round is over for the optimizer, call update()");
+  if (here.looked) refuse("unscale twice for one optimizer, without a loss in between: the gradients are as they were");
+  look(here, optimizer.survey());
+}
+
+Outcome GradScaler::step(optim::Optimizer& optimizer) {
+  Visit& here = visit(optimizer);
+  if (here.stepped) refuse("step twice for one optimizer without an update() in between");
+  const optim::GradientSurvey found = optimizer.survey();  // read again only if somebody changed a gradient since
+  if (!here.looked) look(here, found);
+  here.stepped = true;
+  if (!bad_loss_ && found.finite && found.count > 0) {
+    optimizer.apply();
+    return Outcome(StepResult::applied);
+  }
+  optimizer.clear_gradients();
+  if (bad_loss_) return Outcome(StepResult::skipped_nonfinite_loss);
+  if (found.count == 0) return Outcome(StepResult::no_gradients);
+  skipped_ = true;
+  nonfinite_ = found.nonfinite;
+  return Outcome(StepResult::skipped_overflow);
+}
+
+void GradScaler::update() {
+  if (round_.empty() && !bad_loss_)
+    refuse("update without a step since the last one: call it once a round, at its end");
+  const auto any = [&](bool Visit::*what) {
+    return std::any_of(round_.begin(), round_.end(), [&](const Visit& v) { return v.*what; });
+  };
+  const bool skipped = skipped_ || bad_loss_, gradients = any(&Visit::had_gradients), overflow = any(&Visit::overflow);
+  if (!bad_loss_ && (overflow || (gradients && !skipped))) {
+    state_.scale = next(options_.scale, state_.scale, overflow);
+  }
+  ++state_.rounds;
+  if (skipped) {
+    ++(bad_loss_ ? state_.skipped_nonfinite : state_.skipped_overflow);
+    ++state_.consecutive_skips;
+  } else if (gradients) {
+    state_.consecutive_skips = 0;
+  }
+  const int64_t most = options_.max_consecutive_skips;
+  const std::string diverged = most > 0 && skipped && state_.consecutive_skips >= most ? culprit() : "";
+  round_.clear();
+  bad_loss_ = skipped_ = false;
+  if (!diverged.empty()) {
+    fail(ErrorKind::diverged, "E-DIVERGED",
+         message("training diverged: ", state_.consecutive_skips, " steps in a row were not finite (loss scale ",
+                 scale(), "); ", diverged));
+  }
+}
+
+// A parameter that is not finite itself explains all the rest, so it is looked for first.
+std::string GradScaler::culprit() const {
+  for (const Visit& seen : round_) {
+    for (const auto& [name, tensor] : seen.optimizer->parameters()) {
+      if (!kernels::census(tensor.view()).finite) return message("parameter '", name, "' itself holds inf or NaN");
+    }
+  }
+  if (bad_loss_) return "the loss itself is inf or NaN: look at the forward, no loss scale can cure it";
+  return message("the first gradient that is not finite is that of '", nonfinite_.front(), "', one of ",
+                 static_cast<int64_t>(nonfinite_.size()));
+}
+
+void GradScaler::load_state(const ScalerState& state) {
+  if (!round_.empty()) refuse("load_state within a round: call update() first");
+  const bool sound = std::isfinite(state.scale.scale) && state.scale.scale > 0 && state.scale.clean >= 0 &&
+                     state.scale.hysteresis_left >= 0 && state.rounds >= 0 && state.consecutive_skips >= 0;
+  if (!sound) {
+    fail(ErrorKind::model, "E-SCALER-STATE",
+         message("scaler state: scale ", state.scale.scale, ", ", state.scale.clean, " clean updates, ", state.rounds,
+                 " rounds: expected a positive scale and counters >= 0"));
+  }
+  state_ = state;
+}
+
+}  // namespace mixtape::amp

@@ -1,0 +1,89 @@
+// GradScaler: scales losses, looks at the gradients, steps or skips, and moves the scale.
+//
+//   Tensor loss = [&] { amp::Autocast guard(DType::f16); return model.loss(batch); }();
+//   autograd::backward(scaler.scale(loss));
+//   scaler.unscale(optimizer);  optim::clip_grad_norm(optimizer, 1.0);
+//   schedule.advance(scaler.step(optimizer));  scaler.update();
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amp/scale_state.h"
+#include "autograd/backward.h"
+#include "optim/optimizer.h"
+
+namespace mixtape::amp {
+
+struct ScalerOptions {
+  ScaleOptions scale;
+  int64_t max_consecutive_skips = 50;  ///< rounds in a row that end the run; 0: never
+};
+
+/// Scale 1 for ever, with the same look at every gradient: bf16 and f32.
+ScalerOptions unscaled();
+
+/// All that a checkpoint must hold.
+struct ScalerState {
+  ScaleState scale;
+  int64_t rounds = 0;             ///< calls of update()
+  int64_t skipped_overflow = 0;   ///< rounds of these with a skip for an overflow
+  int64_t skipped_nonfinite = 0;  ///< rounds with a skip for a loss that was not finite
+  int64_t consecutive_skips = 0;  ///< rounds in a row with a skip, up to now
+  friend bool operator==(const ScalerState&, const ScalerState&) = default;
+};
+
+/// One round is: losses are scaled and swept, optimizers are stepped, update() ends it. Gradients carry their scale
+/// (core/parameter.h), so the scale may move between sweeps, and several scalers may meet in one leaf.
+class GradScaler {
+ public:
+  explicit GradScaler(const ScalerOptions& options = {});
+  GradScaler(const GradScaler&) = delete;
+  GradScaler& operator=(const GradScaler&) = delete;
+
+  double scale() const { return state_.scale.scale; }
+  /// The loss with the scale that its sweep starts from; the loss itself stays as it is. A loss that is not finite is
+  /// noted: every step of this round is then a skip, and the scale stays, for no scale cures a forward. Throws
+  /// E-SCALER-LOSS unless it is one float element whose dtype holds the scale (f16 ends at 65504).
+  autograd::ScaledLoss scale(const Tensor& loss);
+
+  /// Looks at the optimizer's gradients, once a round; writes nothing. May be left out: step() looks too. Throws
+  /// E-SCALER when called again without a new loss, or after step().
+  void unscale(optim::Optimizer& optimizer);
+  /// Applies the gradients or skips, and clears them. A skip leaves parameters, moments and counters as they are.
+  /// Throws E-SCALER, changing nothing, for a second step of the optimizer in a round.
+  optim::Outcome step(optim::Optimizer& optimizer);
+  /// Ends the round: moves the scale by what this scaler found in it. Throws E-SCALER where there is none to end, and
+  /// Error(diverged) E-DIVERGED, naming the first tensor that is not finite, after max_consecutive_skips rounds in a
+  /// row.
+  void update();
+
+  /// What was not finite at the last skip: parameters by name, or "loss".
+  const std::vector<std::string>& nonfinite() const { return nonfinite_; }
+  const ScalerOptions& options() const { return options_; }
+  const ScalerState& state() const { return state_; }
+  /// Between rounds only (E-SCALER); throws E-SCALER-STATE (kind model) for one that cannot be.
+  void load_state(const ScalerState& state);
+
+ private:
+  // What this round knows of an optimizer.
+  struct Visit {
+    optim::Optimizer* optimizer;
+    bool looked = false;    // since the last loss
+    bool overflow = false;  // found by this scaler's own look: another scaler's loss may come into the leaves later
+    bool stepped = false;
+    bool had_gradients = false;
+  };
+  Visit& visit(optim::Optimizer& optimizer);
+  void look(Visit& visit, const optim::GradientSurvey& found);
+  std::string culprit() const;
+
+  ScalerOptions options_;
+  ScalerState state_;
+  std::vector<Visit> round_;
+  bool bad_loss_ = false;
+  bool skipped_ = false;
+  std::vector<std::string> nonfinite_;
+};
+
+}  // namespace mixtape::amp

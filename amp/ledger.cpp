@@ -1,0 +1,202 @@
+#include "amp/ledger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/context.h"
+
+namespace mixtape::amp {
+namespace {
+
+using nlohmann::ordered_json;
+
+int64_t bytes_of(const Tensors& tensors) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor ? tensor.numel() * size_of(tensor.dtype()) : 0;
+  return bytes;
+}
+
+std::vector<DType> dtypes_of(const Tensors& tensors) {
+  std::vector<DType> all;
+  for (const Tensor& tensor : tensors) {
+    if (tensor) all.push_back(tensor.dtype());
+  }
+  return all;
+}
+
+// A lookup reads as much of its table as it writes, not the whole of it.
+int64_t bytes_read(const CallEvent& event) {
+  int64_t bytes = 0;
+  bool has_data = false;
+  for (int i = 0; i < event.in.size(); ++i) has_data = has_data || event.op.info->inputs[i].role == Role::data;
+  for (int i = 0; i < event.in.size(); ++i) {
+    const Tensor& in = event.in[i];
+    if (!in) continue;
+    const bool table = !has_data && event.op.info->inputs[i].role == Role::parameter;
+    bytes += (table ? std::min(in.numel(), event.out[0].numel()) : in.numel()) * size_of(in.dtype());
+  }
+  return bytes;
+}
+
+// Products multiply in the dtype of their operands; all other formulas are evaluated in f32 (f64 for f64).
+DType compute_of(const CallEvent& event) {
+  const DType out = event.out[0].dtype();
+  if (event.op.info->precision.rule == Rule::low) return event.in[0].dtype();
+  return event.moved && is_float(out) ? wide(out) : out;
+}
+
+int casts_of(const CallEvent& event) {
+  int casts = 0;
+  for (int i = 0; i < event.in.size(); ++i) {
+    casts += event.in[i] && event.in[i].dtype() != event.given[i].dtype() ? 1 : 0;
+  }
+  return casts;
+}
+
+std::string names(const std::vector<DType>& dtypes, const char* between) {
+  std::string all;
+  for (const DType dtype : dtypes) all += message(all.empty() ? "" : between, name_of(dtype));
+  return all;
+}
+
+std::string key_of(const LedgerRow& row) {
+  return message(row.op, "|", row.scope, "|", names(row.in, ","), "|", names(row.out, ","), "|", name_of(row.rule), "|",
+                 name_of(row.compute));
+}
+
+// "encoder.layer.3.output" -> "encoder.layer.*.output"
+std::string without_numbers(const std::string& scope) {
+  std::string out;
+  size_t start = 0;
+  while (start <= scope.size() && !scope.empty()) {
+    const size_t end = std::min(scope.find('.', start), scope.size());
+    const std::string part = scope.substr(start, end - start);
+    const bool number =
+        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    out += (start == 0 ? "" : ".") + (number ? "*" : part);
+    start = end + 1;
+  }
+  return out;
+}
+
+ordered_json to_json(const std::vector<DType>& dtypes) {
+  ordered_json all = ordered_json::array();
+  for (const DType dtype : dtypes) all.push_back(name_of(dtype));
+  return all;
+}
+
+ordered_json forward_json(const LedgerRow& row) {
+  return {{"op", row.op},
+          {"scope", row.scope},
+          {"calls", row.calls},
+          {"in", to_json(row.in)},
+          {"compute", name_of(row.compute)},
+          {"out", name_of(row.out[0])},
+          {"rule", name_of(row.rule)},
+          {"casts", row.casts},
+          {"bytes", row.bytes}};
+}
+
+ordered_json backward_json(const LedgerRow& row) {
+  return {{"op", row.op},
+          {"scope", row.scope},
+          {"calls", row.calls},
+          {"in", to_json(row.in)},
+          {"compute", name_of(row.compute)},
+          {"out", to_json(row.out)},
+          {"bytes", row.bytes}};
+}
+
+std::vector<LedgerRow> grouped(const std::vector<LedgerRow>& rows) {
+  std::vector<LedgerRow> groups;
+  std::map<std::string, size_t> places;
+  for (const LedgerRow& row : rows) {
+    LedgerRow group = row;
+    group.scope = without_numbers(row.scope);
+    const auto [place, fresh] = places.try_emplace(key_of(group), groups.size());
+    if (fresh) {
+      groups.push_back(group);
+      continue;
+    }
+    LedgerRow& known = groups[place->second];
+    known.calls += row.calls, known.casts += row.casts, known.bytes += row.bytes;
+  }
+  return groups;
+}
+
+}  // namespace
+
+Ledger::Ledger() : observer_{.on_call = &Ledger::on_call, .on_backward = &Ledger::on_backward, .self = this} {}
+
+LedgerRow& Ledger::Book::at(const LedgerRow& row) {
+  const auto [place, fresh] = places.try_emplace(key_of(row), rows.size());
+  if (fresh) rows.push_back(row);
+  return rows[place->second];
+}
+
+void Ledger::on_call(void* self, const CallEvent& event) {
+  LedgerRow& row = static_cast<Ledger*>(self)->forward_.at({.op = std::string(event.op.info->name),
+                                                            .scope = scope_path(context().scope.get()),
+                                                            .in = dtypes_of(event.in),
+                                                            .out = {event.out[0].dtype()},
+                                                            .compute = compute_of(event),
+                                                            .rule = event.rule});
+  ++row.calls;
+  row.casts += casts_of(event);
+  if (event.moved) row.bytes += bytes_read(event) + bytes_of(event.out);
+}
+
+void Ledger::on_backward(void* self, const BackwardEvent& event) {
+  LedgerRow row{.op = std::string(event.op.info->name),
+                .scope = event.scope,
+                .in = dtypes_of(event.incoming),
+                .out = dtypes_of(event.outgoing)};
+  if (row.in.empty()) return;
+  row.compute = event.op.info->precision.rule == Rule::low ? row.in[0] : wide(row.in[0]);
+  LedgerRow& known = static_cast<Ledger*>(self)->backward_.at(row);
+  ++known.calls;
+  known.bytes += bytes_of(event.incoming) + bytes_of(event.outgoing);
+}
+
+LedgerTotals Ledger::totals() const {
+  LedgerTotals all;
+  for (const LedgerRow& row : forward_.rows) {
+    all.calls += row.calls, all.casts += row.casts, all.bytes += row.bytes;
+    if (row.op == "cast") all.cast_bytes += row.bytes;
+  }
+  if (all.bytes > 0) all.cast_share = static_cast<double>(all.cast_bytes) / static_cast<double>(all.bytes);
+  return all;
+}
+
+std::string Ledger::json() const {
+  ordered_json ops = ordered_json::array(), sweep = ordered_json::array();
+  for (const LedgerRow& row : forward_.rows) ops.push_back(forward_json(row));
+  for (const LedgerRow& row : backward_.rows) sweep.push_back(backward_json(row));
+  const LedgerTotals all = totals();
+  return ordered_json{{"ops", ops},
+                      {"backward", sweep},
+                      {"totals",
+                       {{"calls", all.calls},
+                        {"casts", all.casts},
+                        {"bytes", all.bytes},
+                        {"cast_bytes", all.cast_bytes},
+                        {"cast_share", all.cast_share}}}}
+      .dump();
+}
+
+std::string Ledger::text() const {
+  constexpr const char* line = "{:<18}{:>6}  {:<16}{:<9}{:<6}{:<9}{:>6}{:>10}  {}\n";
+  std::string out = fmt::format(line, "op", "calls", "in", "compute", "out", "rule", "casts", "MB", "where");
+  for (const LedgerRow& row : grouped(forward_.rows)) {
+    out += fmt::format(line, row.op, row.calls, names(row.in, " "), name_of(row.compute), names(row.out, " "),
+                       name_of(row.rule), row.casts, fmt::format("{:.3f}", static_cast<double>(row.bytes) / 1e6),
+                       row.scope);
+  }
+  const LedgerTotals all = totals();
+  return out + fmt::format("total: {} calls, {} casts, {:.3f} MB moved, {:.1f} % of them by casts\n", all.calls,
+                           all.casts, static_cast<double>(all.bytes) / 1e6, 100 * all.cast_share);
+}
+
+}  // namespace mixtape::amp

@@ -1,0 +1,66 @@
+// Ledger: what ran in which dtype, by which rule, with which casts, and how many bytes that moved. It sits behind the
+// observer of the context and costs nothing where none is installed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/op.h"
+
+namespace mixtape::amp {
+
+/// All calls that agree in everything but their number.
+struct LedgerRow {
+  std::string op, scope;
+  std::vector<DType> in;       ///< after the casts; absent inputs are left out. Backward: the incoming gradients
+  std::vector<DType> out;      ///< one: all outputs of an op share it. Backward: the gradients of the inputs
+  DType compute = DType::f32;  ///< what is multiplied or evaluated; sums are f32 or wider everywhere
+  Rule rule = Rule::keep;      ///< that was in force; forward only
+  int64_t calls = 0;
+  int64_t casts = 0;  ///< inputs that stage 1 cast for these calls
+  int64_t bytes = 0;  ///< read and written; 0 for views and for a cast that a fresh shadow stood for
+};
+
+struct LedgerTotals {
+  int64_t calls = 0, casts = 0;
+  int64_t bytes = 0;       ///< of the forward
+  int64_t cast_bytes = 0;  ///< of these, moved by casts
+  double cast_share = 0;   ///< cast_bytes / bytes
+};
+
+///   amp::Ledger ledger;
+///   { const ObserverGuard guard(ledger.observer()); autograd::backward(scaler.scale(loss())); }
+///   std::cout << ledger.text();
+class Ledger {
+ public:
+  Ledger();
+  Ledger(const Ledger&) = delete;  // the observer points here
+  Ledger& operator=(const Ledger&) = delete;
+
+  Observer& observer() { return observer_; }
+  const std::vector<LedgerRow>& forward() const { return forward_.rows; }    ///< in the order of their first calls
+  const std::vector<LedgerRow>& backward() const { return backward_.rows; }  ///< the same of the sweep
+  LedgerTotals totals() const;
+
+  /// {"ops":[{"op","scope","calls","in":[…],"compute","out","rule","casts","bytes"}],
+  ///  "backward":[{"op","scope","calls","in":[…],"compute","out":[…],"bytes"}],
+  ///  "totals":{"calls","casts","bytes","cast_bytes","cast_share"}}, the totals those of "ops".
+  std::string json() const;
+  /// A table, one line an op and kind of place: numbered parts of the model ("layer.3") stand together as "layer.*".
+  std::string text() const;
+
+ private:
+  struct Book {
+    std::vector<LedgerRow> rows;
+    std::map<std::string, size_t> places;
+    LedgerRow& at(const LedgerRow& row);
+  };
+  static void on_call(void* self, const CallEvent& event);
+  static void on_backward(void* self, const BackwardEvent& event);
+
+  Observer observer_;
+  Book forward_, backward_;
+};
+
+}  // namespace mixtape::amp
