@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "autograd/backward.h"
 #include "core/factory.h"
 #include "data/safetensors.h"
 #include "models/pretrained.h"

@@ -19,8 +19,13 @@ struct Program {
   int exit_code = 0;
 };
 
+void add_train(Program& program);
+void add_evaluate(Program& program);
+void add_predict(Program& program);
 void add_tokenize(Program& program);
 void add_config(Program& program);
+void add_bench(Program& program);
+void add_inspect(Program& program);
 void add_ops(Program& program);
 void add_doctor(Program& program);
 

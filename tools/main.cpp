@@ -103,7 +103,9 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
 void describe(Program& program) {
   program.app.set_version_flag("--version", version_text, "version, compiler, instruction set, matrix products");
   program.app.require_subcommand(1);
-  for (const auto add : {add_tokenize, add_config, add_ops, add_doctor}) add(program);
+  for (const auto add :
+       {add_train, add_evaluate, add_predict, add_tokenize, add_config, add_bench, add_inspect, add_ops, add_doctor})
+    add(program);
 }
 
 int parse_and_run(Program& program, Words arguments) {

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Plants one fault at a time and demands that the tests see it: tests/mutants/run.py BUILD [NAME...]
+
+mutants.json lists them: a file, the text that is replaced (it must stand there once), and the tests that must fail
+("op:gelu" is a row of the op table, "unit:backward" the cases of test_backward.cpp). Only the mutated file is compiled, with the
+build's own command, and linked with the other objects. A mutant that survives, or no longer applies, is a failure.
+"""
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def compile_command(database, path):
+    for entry in database:
+        if pathlib.Path(entry["file"]) == path and "mixtape_objects" in entry["command"]:
+            return shlex.split(entry["command"]), pathlib.Path(entry["directory"])
+    raise SystemExit(f"{path}: not in the build")
+
+
+def link_command(build, program):
+    """The build's own link line, from ninja."""
+    lines = subprocess.run(["ninja", "-t", "commands", program], cwd=build, capture_output=True, text=True, check=True).stdout
+    return lines.strip().splitlines()[-1]
+
+
+def killed(build, database, mutant, folder):
+    source = ROOT / mutant["file"]
+    text = source.read_text()
+    if text.count(mutant["old"]) != 1:
+        return None, f"'{mutant['old']}' stands {text.count(mutant['old'])} times in {mutant['file']}, not once"
+    mutated = folder / source.name
+    mutated.write_text(text.replace(mutant["old"], mutant["new"]))
+    command, directory = compile_command(database, source)
+    old_object = command[command.index("-o") + 1]
+    new_object = str(folder / "mutant.o")
+    command = [str(mutated) if part == str(source) else new_object if part == old_object else part for part in command]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    if done.returncode:
+        return None, "does not compile:\n" + done.stderr[:2000]
+    kind, name = mutant["test"].split(":")
+    program = "mixtape_optest" if kind == "op" else "mixtape_tests"
+    line = link_command(build, f"bin/{program}")
+    if old_object not in line:
+        return None, f"{old_object} is not linked into {program}"
+    mutant_program = folder / "program"
+    line = line.replace(old_object, new_object).replace(f"-o bin/{program}", f"-o {mutant_program}")
+    subprocess.run(line, shell=True, cwd=directory, check=True, capture_output=True)
+    arguments = ["--op", name] if kind == "op" else [f"--source-file=*test_{name}.cpp"]
+    run = subprocess.run([str(mutant_program), *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    return run.returncode != 0, run.stdout[-300:]
+
+
+def main():
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    build = pathlib.Path(sys.argv[1]).resolve()
+    database = json.loads((build / "compile_commands.json").read_text())
+    mutants = json.loads((HERE / "mutants.json").read_text())
+    chosen = sys.argv[2:]
+    passed = failed = 0
+    for mutant in mutants:
+        if chosen and mutant["name"] not in chosen:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            dead, why = killed(build, database, mutant, pathlib.Path(folder))
+        if dead:
+            passed += 1
+            print(f"killed    {mutant['name']}", flush=True)
+        else:
+            failed += 1
+            print(f"{'SURVIVED' if dead is False else 'BROKEN  '}  {mutant['name']}: {why}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+// mixtape inspect ledger CONFIG: what one training step ran in which dtype.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "amp/autocast.h"
+#include "amp/ledger.h"
+#include "core/kernels/parallel.h"
+#include "data/batch.h"
+#include "data/tweet_eval.h"
+#include "tools/commands.h"
+#include "tools/config/config.h"
+#include "tools/trainer/setup.h"
+#include "tools/trainer/task.h"
+
+namespace mixtape::tools {
+namespace {
+
+struct Options {
+  std::string file;
+  std::vector<std::string> sets;
+  bool json = false;
+};
+
+/// The first batch of the training file through forward and backward, as the first step would run it.
+void ledger(const Options& options) {
+  config::Config config = config::load_config(options.file, options.sets);
+  for (const std::string& warning : config.warnings) note(warning);
+  trainer::Progress progress(options.json ? trainer::Verbosity::quiet : trainer::Verbosity::normal);
+  kernels::set_thread_count(static_cast<int>(config.threads));
+  trainer::take_from_pretrained(config);
+  const data::Tokenizer tokenizer = trainer::make_tokenizer(config.tokenizer);
+  const data::EncodedTexts texts = trainer::read_split(config.task.data_dir, "train",
+                                                       config.trainer.per_device_train_batch_size, tokenizer, progress);
+  const auto model =
+      trainer::make_model(config, tokenizer.vocab().size(), data::read_class_names(config.task.data_dir), progress);
+  const trainer::Precision precision = trainer::make_precision(config);
+  const std::vector<int64_t> rows = data::plan_sorted(texts.lengths(), texts.rows()).front();
+  const data::Batch batch =
+      data::collate(texts, rows, {.pad_id = tokenizer.vocab().special().pad, .label_dtype = model->label_dtype()});
+
+  amp::GradScaler scaler(precision.scaler);
+  amp::Ledger ledger;
+  const ObserverGuard observer(ledger.observer());
+  const RngGuard rng({.seed = static_cast<uint64_t>(config.trainer.seed), .stream = rng_stream::dropout, .step = 1});
+  const Tensor loss = [&] {
+    const amp::Autocast autocast(precision.rule);
+    return model->loss(batch, static_cast<double>(batch.rows), true);
+  }();
+  autograd::backward(scaler.scale(loss));
+  print(options.json ? ledger.json() + "\n" : ledger.text());
+}
+
+}  // namespace
+
+void add_inspect(Program& program) {
+  CLI::App* verb = program.app.add_subcommand("inspect", "what happens inside a step");
+  verb->require_subcommand(1);
+  CLI::App* sub = verb->add_subcommand("ledger", "which op runs in which dtype, by which rule, with which casts");
+  const auto options = std::make_shared<Options>();
+  sub->add_option("CONFIG", options->file, "configuration file (JSON with comments)")->required();
+  add_set_option(*sub, options->sets);
+  sub->add_flag("--json", options->json, "as JSON: {\"ops\", \"totals\"}");
+  sub->callback([options] { ledger(*options); });
+}
+
+}  // namespace mixtape::tools

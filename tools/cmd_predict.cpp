@@ -1,0 +1,60 @@
+// mixtape predict DIR [FILE|-]: a text a line in, a prediction a line out.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "core/error.h"
+#include "tools/commands.h"
+#include "tools/lines.h"
+#include "tools/trainer/saved_run.h"
+
+namespace mixtape::tools {
+namespace {
+
+struct Options {
+  std::string dir, file = "-", format = "jsonl";
+};
+
+std::string as_json(const trainer::Prediction& prediction, const std::vector<std::string>& names) {
+  trainer::Json probabilities = trainer::Json::object();
+  for (size_t i = 0; i < names.size(); ++i) probabilities.set(names[i], prediction.probabilities[i]);
+  const size_t label = static_cast<size_t>(prediction.label);
+  return trainer::Json::object()
+      .set("label", names[label])
+      .set("score", prediction.probabilities[label])
+      .set("probabilities", std::move(probabilities))
+      .line();
+}
+
+void predict(const Options& options) {
+  trainer::Progress progress;
+  LineReader reader(options.file);
+  const trainer::SavedRun run(options.dir, progress);
+  const std::vector<std::string>& names = run.class_names();
+  for (std::string text; reader.next(text);) {
+    const trainer::Prediction prediction = run.predict(text);
+    const size_t label = static_cast<size_t>(prediction.label);
+    // Each at once: predicting is slow enough that whoever reads wants to see it.
+    if (options.format == "jsonl")
+      print(as_json(prediction, names) + "\n");
+    else if (options.format == "label")
+      print(names[label] + "\n");
+    else
+      print(message(names[label], "\t", prediction.probabilities[label], "\n"));
+  }
+}
+
+}  // namespace
+
+void add_predict(Program& program) {
+  CLI::App* verb = program.app.add_subcommand("predict", "a label for each line of text");
+  const auto options = std::make_shared<Options>();
+  verb->add_option("DIR", options->dir, "the run directory")->required();
+  verb->add_option("FILE", options->file, "texts, one a line; - is stdin")->capture_default_str();
+  verb->add_option("--format", options->format,
+                   "jsonl: label, score and probabilities; label: the name; tsv: name, score")
+      ->check(CLI::IsMember({"jsonl", "label", "tsv"}))
+      ->capture_default_str();
+  verb->callback([options] { predict(*options); });
+}
+
+}  // namespace mixtape::tools

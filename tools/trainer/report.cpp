@@ -1,0 +1,199 @@
+#include "tools/trainer/report.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include "core/allocator.h"
+
+namespace mixtape::trainer {
+namespace {
+
+double per_second(int64_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
+
+std::string first_of(const std::vector<std::string>& names) {
+  const int64_t more = std::ssize(names) - 1;
+  return names.empty() ? "nothing" : names.front() + (more > 0 ? message(" and ", more, " more") : "");
+}
+
+std::string plural(int64_t count, const char* what) { return message(count, " ", what, count == 1 ? "" : "s"); }
+
+Json metrics_json(const Metrics& metrics, const std::vector<std::string>& class_names) {
+  Json out = Json::object();
+  metrics.append_to(out, class_names);
+  return out;
+}
+
+/// "  offensive   precision 0.661  recall 0.612  F1 0.636  240 texts", a line for each class.
+std::string class_table(const Metrics& metrics, const std::vector<std::string>& class_names) {
+  size_t width = 0;
+  for (const std::string& name : class_names) width = std::max(width, name.size());
+  std::string out;
+  for (size_t i = 0; i < class_names.size(); ++i) {
+    const ClassScores& scores = metrics.classes[i];
+    out += fmt::format("  {:{}}  precision {:.4f}  recall {:.4f}  F1 {:.4f}  {}\n", class_names[i], width,
+                       scores.precision, scores.recall, scores.f1, plural(scores.support, "text"));
+  }
+  return out;
+}
+
+}  // namespace
+
+void SkipMessages::step(const StepReport& report) {
+  const bool skipped = !report.nonfinite.empty();
+  if (!report.culprit.empty()) {
+    progress_.note(message("step ", report.step,
+                           ": the loss is not finite, the step is skipped; the first tensor that ",
+                           "was not finite: ", report.culprit));
+  } else if (skipped && !started_ && report.result == optim::StepResult::skipped_overflow) {
+    if (at_start_++ == 0) first_scale_ = report.loss_scale;
+  } else if (skipped && report.result == optim::StepResult::skipped_overflow) {
+    say_later(report);
+  }
+  if (report.result != optim::StepResult::applied || started_) return;
+  started_ = true;
+  if (at_start_ == 0 || which_ == config::OverflowMessages::none) return;
+  progress_.note(message("loss scale ", first_scale_, " -> ", report.loss_scale, ": ", plural(at_start_, "step"),
+                         " skipped until the gradients fitted"));
+}
+
+void SkipMessages::say_later(const StepReport& report) {
+  ++later_;
+  if (which_ == config::OverflowMessages::none || (which_ == config::OverflowMessages::first && later_ > 1)) return;
+  progress_.note(message("step ", report.step, ": overflow at loss scale ", report.loss_scale, " in ",
+                         first_of(report.nonfinite), ", the step is skipped",
+                         which_ == config::OverflowMessages::first ? " (later ones stand in log.jsonl)" : ""));
+}
+
+RunReport::RunReport(const config::Config& config, const RunPlan& plan, std::vector<std::string> class_names,
+                     const RunDir& dir, Progress& progress)
+    : config_(config),
+      plan_(plan),
+      class_names_(std::move(class_names)),
+      dir_(dir),
+      progress_(progress),
+      log_(dir.path("log.jsonl")),
+      messages_(progress, config.amp.overflow_messages) {
+  progress_.note(plan_.text());
+  if (config_.amp.dtype == config::AmpDtype::fp16) {
+    progress_.note("fp16 on the CPU is storage: converted, multiplied in f32, rounded once; it does not speed up");
+  }
+  log_.write(RunLog::event("start")
+                 .set("steps", plan_.steps)
+                 .set("steps_per_epoch", plan_.steps_per_epoch)
+                 .set("epochs", plan_.epochs)
+                 .set("warmup_steps", plan_.schedule.warmup));
+}
+
+void RunReport::step(const StepReport& report) {
+  messages_.step(report);
+  if (!report.nonfinite.empty()) write_skip(report);
+  ++steps_;
+  skipped_ += report.nonfinite.empty() ? 0 : 1;
+  tokens_ += report.tokens;
+  seconds_ += report.seconds;
+  if (steps_ == 1) first_seconds_ = report.seconds;
+  const bool due = report.step % config_.trainer.logging_steps == 0 || report.step == plan_.steps;
+  unwritten_ = report;
+  if (due) write_step(report);
+  show(report, due);
+}
+
+void RunReport::write_step(const StepReport& report) {
+  log_.write(RunLog::event("step")
+                 .set("step", report.step)
+                 .set("updates", report.updates)
+                 .set("epoch", report.epoch)
+                 .set("loss", report.loss)
+                 .set("grad_norm", report.grad_norm)
+                 .set("lr", report.lr)
+                 .set("loss_scale", report.loss_scale)
+                 .set("outcome", optim::name_of(report.result))
+                 .set("tokens", report.tokens)
+                 .set("seconds", report.seconds)
+                 .set("tokens_per_s", per_second(report.tokens, report.seconds))
+                 .set("peak_bytes", peak_bytes()));
+  unwritten_.reset();
+}
+
+void RunReport::show(const StepReport& report, bool log_line) {
+  StepStatus status{.epoch = report.epoch,
+                    .epochs = plan_.epochs,
+                    .step = report.step,
+                    .steps = plan_.steps,
+                    .loss = report.loss,
+                    .grad_norm = report.grad_norm,
+                    .lr = report.lr,
+                    .loss_scale = report.loss_scale,
+                    .skipped = skipped_,
+                    .tokens_per_s = per_second(tokens_, seconds_)};
+  // The first step also touches fresh memory and compiles kernels: it says nothing about the others.
+  if (steps_ > 1) {
+    const double mean = (seconds_ - first_seconds_) / static_cast<double>(steps_ - 1);
+    status.eta_s = mean * static_cast<double>(plan_.steps - report.step);
+  }
+  progress_.step(status, log_line);
+}
+
+void RunReport::write_skip(const StepReport& report) {
+  log_.write(RunLog::event("overflow")
+                 .set("step", report.step)
+                 .set("loss_scale", report.loss_scale)
+                 .set("outcome", optim::name_of(report.result))
+                 .set("parameters", report.nonfinite));
+  if (report.culprit.empty()) return;
+  log_.write(RunLog::event("nonfinite_loss").set("step", report.step).set("tensor", report.culprit));
+}
+
+void RunReport::eval(const EvalReport& report) {
+  Json event = RunLog::event("eval").set("step", report.step).set("split", report.split);
+  report.metrics.append_to(event, class_names_);
+  if (report.split == "val") event.set("best", report.best);
+  log_.write(event);
+  const std::string best = report.split == "val" && report.best ? ", the best so far" : "";
+  progress_.note(message(report.split, " at step ", report.step, ": ", report.metrics.text(), best));
+}
+
+void RunReport::checkpoint(int64_t step, const std::string& path) {
+  log_.write(RunLog::event("checkpoint").set("step", step).set("kind", "best").set("path", path));
+  progress_.detail("wrote " + dir_.path(path));
+}
+
+void RunReport::diverged(int64_t step, const std::string& text) {
+  if (unwritten_) write_step(*unwritten_);
+  log_.write(RunLog::event("diverged").set("step", step).set("text", text));
+}
+
+void RunReport::finish(const TrainResult& result) {
+  if (unwritten_) write_step(*unwritten_);
+  const Json train = Json::object()
+                         .set("seconds", result.seconds)
+                         .set("tokens", result.tokens)
+                         .set("tokens_per_s", per_second(result.tokens, result.seconds))
+                         .set("peak_bytes", peak_bytes())
+                         .set("peak_rss_bytes", peak_rss_bytes())
+                         .set("steps", result.steps)
+                         .set("updates", result.updates)
+                         .set("skipped", result.skipped)
+                         .set("stopped_early", result.stopped_early);
+  dir_.write("metrics.json", Json::object()
+                                 .set("val", metrics_json(*result.val, class_names_))
+                                 .set("test", metrics_json(*result.test, class_names_))
+                                 .set("best_step", result.best_step)
+                                 .set("train", train)
+                                 .pretty());
+  log_.write(RunLog::event("end").set("steps", result.steps).set("updates", result.updates));
+  progress_.note(fmt::format("trained {} in {:.1f} s, {:.0f} tokens a second{}", plural(result.steps, "step"),
+                             result.seconds, per_second(result.tokens, result.seconds),
+                             result.stopped_early ? ", stopped early" : ""));
+  progress_.note(message("test scores of step ", result.best_step, ": ", result.test->text(), "\n",
+                         class_table(*result.test, class_names_)));
+}
+
+int64_t peak_bytes() { return cpu_allocator().stats().peak_bytes; }
+
+int64_t peak_rss_bytes() {
+  rusage usage{};
+  return ::getrusage(RUSAGE_SELF, &usage) == 0 ? int64_t{usage.ru_maxrss} * 1024 : 0;
+}
+
+}  // namespace mixtape::trainer

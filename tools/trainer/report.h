@@ -1,0 +1,64 @@
+// RunReport: what a run leaves in its directory and tells a person: log.jsonl, metrics.json, lines and progress.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/trainer/log.h"
+#include "tools/trainer/trainer.h"
+
+namespace mixtape::trainer {
+
+/// What a person hears about skipped steps: those before the first applied one fold into one line, then
+/// `amp.overflow_messages` decides. All of them are in log.jsonl.
+class SkipMessages {
+ public:
+  SkipMessages(Progress& progress, config::OverflowMessages which) : progress_(progress), which_(which) {}
+  void step(const StepReport& report);
+
+ private:
+  void say_later(const StepReport& report);
+
+  Progress& progress_;
+  config::OverflowMessages which_;
+  bool started_ = false;
+  int64_t at_start_ = 0, later_ = 0;
+  double first_scale_ = 0;
+};
+
+class RunReport {
+ public:
+  /// Begins log.jsonl and prints the plan.
+  RunReport(const config::Config& config, const RunPlan& plan, std::vector<std::string> class_names, const RunDir& dir,
+            Progress& progress);
+
+  void step(const StepReport& report);
+  void eval(const EvalReport& report);
+  void checkpoint(int64_t step, const std::string& path);
+  void diverged(int64_t step, const std::string& text);
+  void finish(const TrainResult& result);
+
+ private:
+  void write_step(const StepReport& report);
+  void show(const StepReport& report, bool log_line);
+  void write_skip(const StepReport& report);
+
+  const config::Config& config_;
+  RunPlan plan_;
+  std::vector<std::string> class_names_;
+  const RunDir& dir_;
+  Progress& progress_;
+  RunLog log_;
+  SkipMessages messages_;
+
+  std::optional<StepReport> unwritten_;  // the last step, as long as it has no event
+  int64_t steps_ = 0, skipped_ = 0, tokens_ = 0;
+  double seconds_ = 0, first_seconds_ = 0;
+};
+
+/// peak_bytes of the allocator, and the most that the process ever had in memory.
+int64_t peak_bytes();
+int64_t peak_rss_bytes();
+
+}  // namespace mixtape::trainer

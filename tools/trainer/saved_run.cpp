@@ -1,0 +1,82 @@
+#include "tools/trainer/saved_run.h"
+
+#include "amp/autocast.h"
+#include "core/error.h"
+#include "core/kernels/parallel.h"
+#include "data/tweet_eval.h"
+#include "models/pretrained.h"
+#include "tools/trainer/evaluate.h"
+#include "tools/trainer/run_dir.h"
+#include "tools/trainer/setup.h"
+#include "tools/trainer/task.h"
+
+namespace mixtape::trainer {
+namespace {
+
+std::unique_ptr<models::BertClassifier> load_model(const std::string& dir, const models::PretrainedInfo& info) {
+  if (!info.pooling || !info.head || info.class_names.empty()) {
+    fail(ErrorKind::model, "E-RUN-DIR", dir + "/config.json: expected the id2label and mixtape entries of a saved run");
+  }
+  models::ClassifierConfig config;
+  config.bert = info.bert;
+  config.pooling = *info.pooling;
+  config.head = *info.head;
+  config.num_labels = std::ssize(info.class_names);
+  auto model = std::make_unique<models::BertClassifier>(config, 0);
+  const models::LoadReport report = models::load_pretrained(*model, dir);
+  if (!report.head_loaded || report.pooler_fresh) {
+    fail(ErrorKind::model, "E-MODEL-TENSORS",
+         message(dir, ": the trained head is not in it. ", report.pooler_fresh ? "no pooler" : report.head_note));
+  }
+  return model;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+}  // namespace
+
+SavedRun::SavedRun(const std::string& dir, Progress& progress) {
+  const RunDir run = RunDir::open(dir);
+  config_ = config::load_config(run.path("config.json"), {});
+  kernels::set_thread_count(static_cast<int>(config_.threads));
+  Activity activity(progress, "loading " + run.best(), 0);
+  const models::PretrainedInfo info = models::read_pretrained(run.best());
+  class_names_ = info.class_names;
+  config_.tokenizer.vocab = info.vocab.empty() ? run.best() + "/vocab.txt" : info.vocab;
+  tokenizer_ = std::make_unique<data::Tokenizer>(make_tokenizer(config_.tokenizer));
+  activity.done(0);
+  model_ = load_model(run.best(), info);
+  activity.done(0);
+  rule_ = make_precision(config_).rule;
+}
+
+Prediction SavedRun::predict(const std::string& text) const {
+  const NoGradGuard no_grad;
+  const amp::Autocast autocast(rule_);
+  data::EncodedTexts texts;
+  texts.append(tokenizer_->encode(text));
+  const std::vector<int64_t> rows = {0};
+  const data::Batch batch = data::collate(texts, rows, {.pad_id = tokenizer_->vocab().special().pad});
+  const Tensor logits = model_->logits(batch, false);
+  return {.label = predicted_classes(*model_, logits)[0], .probabilities = model_->probabilities(logits)[0]};
+}
+
+Metrics SavedRun::evaluate(const std::string& split, const std::string& data_dir, Progress& progress) const {
+  const std::string& dir = data_dir.empty() ? config_.task.data_dir : data_dir;
+  const std::vector<std::string> names = data::read_class_names(dir);
+  if (names != class_names_) {
+    fail(ErrorKind::data, "E-DATA-CLASSES",
+         message(dir, "/mapping.txt: the classes are ", listed(names), ", but the model was trained for ",
+                 listed(class_names_), ", in this order"));
+  }
+  const data::EncodedTexts texts = read_split(dir, split, 0, *tokenizer_, progress);
+  return trainer::evaluate(*model_, texts,
+                           {.rule = rule_, .pad_id = tokenizer_->vocab().special().pad, .name = "evaluating " + split},
+                           progress);
+}
+
+}  // namespace mixtape::trainer

@@ -1,0 +1,170 @@
+#include "tools/trainer/setup.h"
+
+#include <filesystem>
+
+#include "amp/policy.h"
+#include "core/error.h"
+#include "models/pretrained.h"
+#include "optim/adamw.h"
+#include "optim/sgd.h"
+
+namespace mixtape::trainer {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { fail(ErrorKind::config, "E-MODEL-CONFIG", what); }
+
+/// config.json of the pretrained directory, or BERT-base; either way what somebody wrote wins.
+models::BertConfig bert_config(const config::Config& config, int64_t vocab_size) {
+  const bool fresh = config.model.pretrained.empty();
+  const config::EncoderConfig& own = config.model.config;
+  models::BertConfig bert = fresh ? models::BertConfig{} : models::read_pretrained(config.model.pretrained).bert;
+  const auto take = [&](const char* key, auto& target, auto value) {
+    if (fresh || config.written(std::string("model.config.") + key)) target = value;
+  };
+  take("hidden_size", bert.hidden_size, own.hidden_size);
+  take("num_hidden_layers", bert.num_hidden_layers, own.num_hidden_layers);
+  take("num_attention_heads", bert.num_attention_heads, own.num_attention_heads);
+  take("intermediate_size", bert.intermediate_size, own.intermediate_size);
+  take("hidden_dropout_prob", bert.hidden_dropout_prob, own.hidden_dropout_prob);
+  take("attention_probs_dropout_prob", bert.attention_probs_dropout_prob, own.attention_probs_dropout_prob);
+  take("max_position_embeddings", bert.max_position_embeddings, own.max_position_embeddings);
+  take("type_vocab_size", bert.type_vocab_size, own.type_vocab_size);
+  take("vocab_size", bert.vocab_size, own.vocab_size == 0 ? vocab_size : own.vocab_size);
+  take("layer_norm_eps", bert.layer_norm_eps, own.layer_norm_eps);
+  take("initializer_range", bert.initializer_range, own.initializer_range);
+  return bert;
+}
+
+void check_fit(const config::Config& config, const models::BertConfig& bert, int64_t vocab_size) {
+  const std::string whose = config.model.pretrained.empty() ? "model.config" : config.model.pretrained;
+  if (vocab_size > bert.vocab_size) {
+    refuse(message("the vocabulary ", config.tokenizer.vocab, " has ", vocab_size, " pieces, but ", whose, " has only ",
+                   bert.vocab_size, " word embeddings: use the vocabulary that belongs to the model"));
+  }
+  if (config.tokenizer.max_length > bert.max_position_embeddings) {
+    refuse(message("tokenizer.max_length = ", config.tokenizer.max_length, " (",
+                   config.origin("tokenizer.max_length").text(), "), but ", whose, " has only ",
+                   bert.max_position_embeddings, " positions: set tokenizer.max_length to at most that"));
+  }
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+void load_weights(const models::BertClassifier& model, const std::string& dir,
+                  const std::vector<std::string>& class_names, Progress& progress) {
+  const models::LoadReport report = models::load_pretrained(model, dir);
+  progress.note(message("weights from ", dir, ": ", report.loaded, " encoder tensors",
+                        report.head_loaded ? " and the head" : ""));
+  if (!report.head_loaded) progress.note(report.head_note);
+  if (report.pooler_fresh) progress.note("the pooler is not in the file: it starts from fresh weights");
+  if (!report.unused.empty()) {
+    progress.note(message(static_cast<int64_t>(report.unused.size()), " tensors of the file are not used",
+                          report.unused.size() <= 4 ? ": " + listed(report.unused) : ""));
+    progress.detail("not used: " + listed(report.unused));
+  }
+  const std::vector<std::string> theirs = models::read_pretrained(dir).class_names;
+  if (report.head_loaded && !theirs.empty() && theirs != class_names) {
+    progress.warning(message("warning W-MODEL-LABELS  the head of ", dir, " was trained for the classes ",
+                             listed(theirs), "; here they are ", listed(class_names), ", in this order"));
+  }
+}
+
+}  // namespace
+
+void take_from_pretrained(config::Config& config) {
+  if (config.model.pretrained.empty()) return;
+  const models::PretrainedInfo info = models::read_pretrained(config.model.pretrained);
+  const auto take = [&](const char* path) {
+    if (config.written(path)) return false;
+    config.origins[path].kind = config::Origin::Kind::pretrained;
+    return true;
+  };
+  if (info.pooling && take("model.pooling")) {
+    config.model.pooling = *info.pooling == models::Pooling::cls ? config::Pooling::cls : config::Pooling::pooler;
+  }
+  if (info.head && take("model.head")) {
+    config.model.head = *info.head == models::Head::sigmoid ? config::Head::sigmoid : config::Head::softmax;
+  }
+  if (info.lowercase && take("tokenizer.lowercase")) config.tokenizer.lowercase = *info.lowercase;
+}
+
+std::unique_ptr<models::BertClassifier> make_model(const config::Config& config, int64_t vocab_size,
+                                                   const std::vector<std::string>& class_names, Progress& progress) {
+  const models::BertConfig bert = bert_config(config, vocab_size);
+  check_fit(config, bert, vocab_size);
+  models::ClassifierConfig classifier;
+  classifier.bert = bert;
+  classifier.pooling = config.model.pooling == config::Pooling::cls ? models::Pooling::cls : models::Pooling::pooler;
+  classifier.head = config.model.head == config::Head::sigmoid ? models::Head::sigmoid : models::Head::softmax;
+  classifier.num_labels = static_cast<int64_t>(class_names.size());
+  classifier.head_dropout = config.model.head_dropout;
+  classifier.activation_checkpointing = config.trainer.activation_checkpointing;
+  auto model = std::make_unique<models::BertClassifier>(classifier, static_cast<uint64_t>(config.trainer.seed));
+  if (!config.model.pretrained.empty()) load_weights(*model, config.model.pretrained, class_names, progress);
+  return model;
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const config::OptimizerConfig& config,
+                                                 const NamedTensors& parameters) {
+  if (config.type == config::OptimizerType::sgd) {
+    return std::make_unique<optim::SGD>(
+        parameters, optim::SGDOptions{.lr = config.learning_rate, .weight_decay = config.weight_decay});
+  }
+  return std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions{.lr = config.learning_rate,
+                                                                        .beta1 = config.adam_beta1,
+                                                                        .beta2 = config.adam_beta2,
+                                                                        .eps = config.adam_epsilon,
+                                                                        .weight_decay = config.weight_decay});
+}
+
+Precision make_precision(const config::Config& config) {
+  const config::AmpConfig& section = config.amp;
+  Precision out{.rule = nullptr, .scaler = amp::unscaled()};
+  out.scaler.max_consecutive_skips = section.max_consecutive_skips;
+  if (section.dtype == config::AmpDtype::off) return out;
+  amp::Policy policy = amp::Policy::load(section.policy);
+  for (const auto& [op, rule] : section.overrides) policy.replace(op, rule);
+  const bool half = section.dtype == config::AmpDtype::fp16;
+  out.rule = amp::make_rule(policy, half ? DType::f16 : DType::bf16);
+  if (!half) return out;
+  const bool by_policy = !policy.dynamic_scale && !config.written("amp.loss_scale");
+  const double fixed = by_policy ? policy.static_scale : section.loss_scale;  // 0: dynamic
+  out.scaler.scale = {.dynamic = fixed == 0,
+                      .init = fixed == 0 ? section.init_scale : fixed,
+                      .growth = section.growth_factor,
+                      .backoff = section.backoff_factor,
+                      .interval = section.growth_interval,
+                      .min = section.min_scale,
+                      .max = section.max_scale,
+                      .hysteresis = section.hysteresis};
+  return out;
+}
+
+std::string RunPlan::text() const {
+  return message(batches_per_epoch, batches_per_epoch == 1 ? " batch" : " batches", " an epoch, ", epochs,
+                 epochs == 1 ? " epoch" : " epochs", ": ", optim::describe(schedule));
+}
+
+RunPlan make_plan(const config::Config& config, int64_t rows) {
+  const config::TrainerConfig& trainer = config.trainer;
+  const auto quotient = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  RunPlan plan;
+  plan.batches_per_epoch = quotient(rows, trainer.per_device_train_batch_size);
+  plan.steps_per_epoch = quotient(plan.batches_per_epoch, trainer.gradient_accumulation_steps);
+  plan.steps = trainer.max_steps > 0 ? trainer.max_steps : trainer.num_train_epochs * plan.steps_per_epoch;
+  plan.epochs = quotient(plan.steps, plan.steps_per_epoch);
+  constexpr optim::ScheduleKind kinds[] = {optim::ScheduleKind::linear, optim::ScheduleKind::cosine,
+                                           optim::ScheduleKind::constant};
+  plan.schedule = {.kind = kinds[static_cast<int>(trainer.lr_scheduler_type)],
+                   .base_lr = config.optimizer.learning_rate,
+                   .total = plan.steps,
+                   .warmup = config.warmup_by_steps() ? trainer.warmup_steps
+                                                      : optim::warmup_updates(trainer.warmup_ratio, plan.steps)};
+  return plan;
+}
+
+}  // namespace mixtape::trainer

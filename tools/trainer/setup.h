@@ -1,0 +1,48 @@
+// From a configuration to the objects of a run.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "amp/grad_scaler.h"
+#include "core/op.h"
+#include "models/classifier.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "tools/config/config.h"
+#include "tools/trainer/progress.h"
+
+namespace mixtape::trainer {
+
+/// Puts into `config` what nobody wrote and `model.pretrained` says: pooling and head of a model that Mixtape saved,
+/// `tokenizer.lowercase`. Errors are kind model.
+void take_from_pretrained(config::Config& config);
+
+/// Fresh weights, or those of `model.pretrained` with a line about what was drawn all the same. Throws E-MODEL-CONFIG
+/// (config) for sizes that do not fit the vocabulary, the texts or the classes.
+std::unique_ptr<models::BertClassifier> make_model(const config::Config& config, int64_t vocab_size,
+                                                   const std::vector<std::string>& class_names, Progress& progress);
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const config::OptimizerConfig& config, const NamedTensors& parameters);
+
+/// The section `amp`, made ready.
+struct Precision {
+  std::shared_ptr<const CastRule> rule;  ///< of `amp.policy` with `amp.overrides`; null when `amp.dtype` is off
+  amp::ScalerOptions scaler;             ///< fp16: as the section and the policy say; else 1, with the same checks
+};
+/// Throws E-POLICY… (config).
+Precision make_precision(const config::Config& config);
+
+/// How long a run is, before it starts.
+struct RunPlan {
+  int64_t batches_per_epoch = 0, steps_per_epoch = 0;
+  int64_t epochs = 0, steps = 0;
+  optim::SchedulePlan schedule;
+  /// "12 batches an epoch, 3 epochs: warm-up 4 of 36 steps, then linear to 0".
+  std::string text() const;
+};
+/// Throws E-SCHEDULE (config) for a warm-up that is longer than the run.
+RunPlan make_plan(const config::Config& config, int64_t rows);
+
+}  // namespace mixtape::trainer

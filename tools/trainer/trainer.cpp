@@ -1,0 +1,207 @@
+#include "tools/trainer/trainer.h"
+
+#include <cmath>
+#include <limits>
+
+#include "amp/autocast.h"
+#include "models/pretrained.h"
+#include "optim/clip.h"
+#include "tools/trainer/nonfinite.h"
+#include "tools/trainer/report.h"
+
+namespace mixtape::trainer {
+namespace {
+
+Trainer::Parts with_optimizer(Trainer::Parts parts) {
+  if (!parts.optimizer) parts.optimizer = make_optimizer(parts.config.optimizer, parts.model.parameters());
+  return parts;
+}
+
+data::LoaderOptions loader_options(const config::Config& config, const data::Tokenizer& tokenizer, DType labels) {
+  data::LoaderOptions options;
+  options.plan = {.batch_size = config.trainer.per_device_train_batch_size,
+                  .shuffle = config.data.shuffle,
+                  .length_bucketing = config.data.length_bucketing,
+                  .seed = static_cast<uint64_t>(config.trainer.seed)};
+  options.collate = {.padding = config.data.padding == config::Padding::max_length ? data::Padding::max_length
+                                                                                   : data::Padding::longest,
+                     .max_length = config.tokenizer.max_length,
+                     .pad_id = tokenizer.vocab().special().pad,
+                     .label_dtype = labels};
+  return options;
+}
+
+int64_t rows_of(const data::BatchPlan& batches, const data::Window& window) {
+  int64_t rows = 0;
+  for (int64_t i = 0; i < window.count; ++i) rows += std::ssize(batches[static_cast<size_t>(window.first + i)]);
+  return rows;
+}
+
+/// A larger value is better.
+double score_of(const Metrics& metrics, config::Metric metric) {
+  switch (metric) {
+    case config::Metric::macro_f1: return metrics.macro_f1;
+    case config::Metric::accuracy: return metrics.accuracy;
+    case config::Metric::loss: return -metrics.loss;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Trainer::Trainer(Parts parts, Task task)
+    : parts_(with_optimizer(std::move(parts))),
+      options_(parts_.config.trainer),
+      task_(std::move(task)),
+      loader_(std::move(task_.train), loader_options(parts_.config, parts_.tokenizer, parts_.model.label_dtype())),
+      plan_(make_plan(parts_.config, loader_.texts().rows())),
+      precision_(make_precision(parts_.config)),
+      scaler_(precision_.scaler),
+      schedule_(*parts_.optimizer, plan_.schedule) {}
+
+Trainer::~Trainer() = default;
+
+TrainResult Trainer::run(const RunDir& dir) {
+  dir_ = &dir;
+  report_ = std::make_unique<RunReport>(parts_.config, plan_, task_.class_names, dir, parts_.progress);
+  for (int64_t epoch = 0; !finished(); ++epoch) {
+    const data::BatchPlan batches = loader_.plan(static_cast<uint32_t>(epoch));
+    int64_t left = plan_.steps_per_epoch;
+    for (const data::Window& window :
+         data::accumulation_windows(std::ssize(batches), options_.gradient_accumulation_steps)) {
+      end_step(train_step(epoch, batches, window));
+      if (evaluation_is_due(--left == 0)) evaluate_on_val();
+      if (finished()) break;
+    }
+  }
+  return finish();
+}
+
+StepReport Trainer::train_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window) {
+  const double started = parts_.progress.now();
+  StepReport report{.step = ++result_.steps, .epoch = epoch + 1, .lr = schedule_.lr(), .loss_scale = scaler_.scale()};
+  window_items_ = static_cast<double>(rows_of(batches, window));
+  for (int64_t micro = 0; micro < window.count; ++micro) {
+    const data::Batch batch = loader_.batch(batches[static_cast<size_t>(window.first + micro)]);
+    coordinates_ = {.seed = static_cast<uint64_t>(options_.seed),
+                    .stream = rng_stream::dropout,
+                    .step = static_cast<uint32_t>(report.step),
+                    .micro_step = static_cast<uint32_t>(micro)};
+    on_batch(batch);
+    const Tensor loss = forward(batch);
+    report.loss += loss.item();
+    report.tokens += batch.tokens;
+    if (!std::isfinite(report.loss) && culprit_.empty()) {
+      culprit_ = first_nonfinite(model().parameters(), [&] { (void)forward(batch); });
+    }
+    backward(loss, batch);
+  }
+  scaler_.unscale(optimizer());
+  report.grad_norm = optim::clip_grad_norm(optimizer(), options_.max_grad_norm);
+  const optim::Outcome outcome = scaler_.step(optimizer());
+  schedule_.advance(outcome);
+
+  report.result = outcome.get();
+  report.updates = schedule_.updates();
+  report.seconds = parts_.progress.now() - started;
+  if (outcome.skipped()) report.nonfinite = scaler_.nonfinite();
+  if (report.result == optim::StepResult::skipped_nonfinite_loss) {
+    report.grad_norm = std::numeric_limits<double>::quiet_NaN();
+    report.culprit = culprit_;
+  } else {
+    culprit_.clear();
+  }
+  return report;
+}
+
+Tensor Trainer::forward(const data::Batch& batch) const {
+  const RngGuard rng(coordinates_);
+  const amp::Autocast autocast(precision_.rule);
+  return model().loss(batch, window_items_, true);
+}
+
+void Trainer::end_step(const StepReport& report) {
+  result_.updates = report.updates;
+  result_.tokens += report.tokens;
+  result_.seconds += report.seconds;
+  if (!report.nonfinite.empty()) ++result_.skipped;
+  report_->step(report);
+  on_step(report);
+  try {
+    scaler_.update();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::diverged) throw;
+    const std::string began = culprit_.empty() ? "" : "\n  the first tensor that was not finite: " + culprit_;
+    report_->diverged(report.step, error.what() + began);
+    throw Error(error.kind(), error.code(), error.what() + began);
+  }
+}
+
+bool Trainer::evaluation_is_due(bool epoch_ends) const {
+  switch (options_.eval_strategy) {
+    case config::EvalStrategy::no: return false;
+    case config::EvalStrategy::steps: return result_.steps % options_.eval_steps == 0;
+    case config::EvalStrategy::epoch: return epoch_ends;
+  }
+  return false;
+}
+
+void Trainer::evaluate_on_val() {
+  evaluated_at_ = result_.steps;
+  const Metrics metrics = evaluate(model(), task_.val, evaluation_of("val"), parts_.progress);
+  const EvalReport report{.step = result_.steps, .split = "val", .metrics = metrics, .best = is_better(metrics)};
+  report_->eval(report);
+  on_eval(report);
+  if (!report.best) {
+    ++evaluations_since_best_;
+    return;
+  }
+  evaluations_since_best_ = 0;
+  result_.val = metrics;
+  result_.best_step = result_.steps;
+  dir_->replace("best", [&](const std::string& directory) {
+    models::save_pretrained(directory, model(), task_.class_names, parts_.tokenizer);
+  });
+  report_->checkpoint(result_.steps, "best");
+  on_checkpoint(dir_->best());
+}
+
+bool Trainer::is_better(const Metrics& metrics) const {
+  if (!result_.val) return true;
+  const double score = score_of(metrics, options_.metric), best = score_of(*result_.val, options_.metric);
+  return score > best || (std::isnan(best) && !std::isnan(score));  // the earliest on a tie
+}
+
+bool Trainer::finished() const {
+  const bool patience_is_out =
+      options_.early_stopping_patience > 0 && evaluations_since_best_ >= options_.early_stopping_patience;
+  return result_.steps == plan_.steps || patience_is_out;
+}
+
+TrainResult Trainer::finish() {
+  if (evaluated_at_ != result_.steps) evaluate_on_val();
+  result_.stopped_early = result_.steps < plan_.steps;
+  if (result_.best_step != result_.steps) models::load_pretrained(model(), dir_->best());
+  result_.test = evaluate(model(), task_.test, evaluation_of("test"), parts_.progress);
+  const EvalReport report{.step = result_.best_step, .split = "test", .metrics = *result_.test, .best = true};
+  report_->eval(report);
+  on_eval(report);
+  report_->finish(result_);
+  return result_;
+}
+
+EvaluateOptions Trainer::evaluation_of(const std::string& split) const {
+  return {.rule = precision_.rule, .pad_id = parts_.tokenizer.vocab().special().pad, .name = "evaluating " + split};
+}
+
+void Trainer::on_batch(const data::Batch&) {}
+
+void Trainer::backward(const Tensor& loss, const data::Batch&) { autograd::backward(scaler_.scale(loss)); }
+
+void Trainer::on_step(const StepReport&) {}
+
+void Trainer::on_eval(const EvalReport&) {}
+
+void Trainer::on_checkpoint(const std::string&) {}
+
+}  // namespace mixtape::trainer

@@ -1,0 +1,124 @@
+// Trainer: the loop. A user derives from it and overrides a hook, without copying the loop.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "amp/grad_scaler.h"
+#include "data/loader.h"
+#include "models/classifier.h"
+#include "optim/schedule.h"
+#include "tools/config/config.h"
+#include "tools/trainer/evaluate.h"
+#include "tools/trainer/metrics.h"
+#include "tools/trainer/progress.h"
+#include "tools/trainer/run_dir.h"
+#include "tools/trainer/setup.h"
+#include "tools/trainer/task.h"
+
+namespace mixtape::trainer {
+
+/// What one attempted update did: the fields of a step event (log.jsonl).
+struct StepReport {
+  int64_t step = 0;       ///< attempted updates, this one included
+  int64_t updates = 0;    ///< applied ones, this one included
+  int64_t epoch = 0;      ///< from 1
+  double loss = 0;        ///< mean over the items of the window
+  double grad_norm = 0;   ///< of all unscaled gradients together, before clipping; NaN without a finite loss
+  double lr = 0;          ///< that this step used, or would have
+  double loss_scale = 1;  ///< the same
+  int64_t tokens = 0;     ///< of the window, without padding
+  double seconds = 0;     ///< from its first batch to the updated weights
+  optim::StepResult result = optim::StepResult::applied;
+  std::vector<std::string> nonfinite = {};  ///< after a skip: parameters whose gradients are not finite, or "loss"
+  std::string culprit = {};  ///< after a loss that is not finite, at the first such step in a row: what began it
+};
+
+struct EvalReport {
+  int64_t step = 0;
+  std::string split;
+  const Metrics& metrics;
+  bool best = false;  ///< better than all before, by trainer.metric
+};
+
+struct TrainResult {
+  std::optional<Metrics> val, test;  ///< of the best model
+  int64_t best_step = 0;
+  int64_t steps = 0, updates = 0, skipped = 0;
+  int64_t tokens = 0;
+  double seconds = 0;  ///< of training steps alone
+  bool stopped_early = false;
+};
+
+class RunReport;
+
+class Trainer {
+ public:
+  /// What the loop works with. The references must outlive it.
+  struct Parts {
+    const config::Config& config;
+    const data::Tokenizer& tokenizer;
+    const models::BertClassifier& model;
+    Progress& progress;
+    std::unique_ptr<optim::Optimizer> optimizer = nullptr;  ///< null: the one of the configuration
+  };
+  /// Throws E-SCHEDULE and E-POLICY… (config) for what would only fail later.
+  Trainer(Parts parts, Task task);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+  virtual ~Trainer();
+
+  const RunPlan& plan() const { return plan_; }
+  /// Trains to the end and evaluates, once. `dir` gets log.jsonl, best/ and metrics.json; the model is left with the
+  /// weights of best/. Throws E-DIVERGED (diverged) after `amp.max_consecutive_skips` steps in a row that were not
+  /// finite; best/ then holds what it held.
+  TrainResult run(const RunDir& dir);
+
+ protected:
+  /// Before the forward of each micro-batch.
+  virtual void on_batch(const data::Batch& batch);
+  /// Makes the gradients of one micro-batch: `loss` is the sum of its items' losses over the items of the whole window.
+  /// Overriders use scaler() for every loss that they sweep, and forward() for another pass.
+  virtual void backward(const Tensor& loss, const data::Batch& batch);
+  virtual void on_step(const StepReport& report);
+  virtual void on_eval(const EvalReport& report);
+  /// `directory` was just written (best/).
+  virtual void on_checkpoint(const std::string& directory);
+
+  /// The loss of a batch of the running window, under autocast, with the dropout masks of the running micro-step.
+  Tensor forward(const data::Batch& batch) const;
+  const models::BertClassifier& model() const { return parts_.model; }
+  optim::Optimizer& optimizer() { return *parts_.optimizer; }
+  amp::GradScaler& scaler() { return scaler_; }
+
+ private:
+  StepReport train_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window);
+  void end_step(const StepReport& report);
+  bool evaluation_is_due(bool epoch_ends) const;
+  void evaluate_on_val();
+  bool is_better(const Metrics& metrics) const;
+  bool finished() const;
+  TrainResult finish();
+  EvaluateOptions evaluation_of(const std::string& split) const;
+
+  Parts parts_;
+  const config::TrainerConfig& options_;
+  Task task_;
+  data::Loader loader_;
+  RunPlan plan_;
+  Precision precision_;
+  amp::GradScaler scaler_;
+  optim::Schedule schedule_;
+
+  const RunDir* dir_ = nullptr;  // from run() on
+  std::unique_ptr<RunReport> report_;
+  double window_items_ = 1;     // rows of the running window
+  RngCoordinates coordinates_;  // of the running micro-step
+  int64_t evaluated_at_ = 0, evaluations_since_best_ = 0;
+  std::string culprit_;  // of the first loss that was not finite in a row of such
+  TrainResult result_;
+};
+
+}  // namespace mixtape::trainer
