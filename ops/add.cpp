@@ -5,7 +5,7 @@ namespace {
 
 struct Add {
   static constexpr OpInfo info = binary("add", Rule::widest,  // a residual sum: as wide as what goes in, rounded once
-                                        {}, "a + b", true);
+                                        {}, "a + b; the gradient of a broadcast input is summed", true);
   static constexpr int slope_a = 1, slope_b = 1;
   template <class T>
   MIXTAPE_HD T f(T a, T b) const {

@@ -5,7 +5,7 @@ namespace {
 
 struct Exp {
   static constexpr OpInfo info = unary("exp", Rule::full,  // a half ends at e^11.09, and half an ulp of x is a factor
-                                       saves_outputs(0), "e^x", true);
+                                       saves_outputs(0), "e^x; inf where the result leaves f32", true);
   template <class T>
   MIXTAPE_HD T f(T x) const {
     return maths::exp(x);

@@ -5,7 +5,7 @@ namespace {
 
 struct Neg {
   static constexpr OpInfo info = unary("neg", Rule::keep,  // exact in every dtype
-                                       {}, "-x", true);
+                                       {}, "-x, element by element", true);
   static constexpr int slope = -1;
   template <class T>
   MIXTAPE_HD T f(T x) const {

@@ -5,7 +5,7 @@ namespace {
 
 struct Sub {
   static constexpr OpInfo info = binary("sub", Rule::widest,  // as add: two rounded operands would cancel to noise
-                                        {}, "a - b", true);
+                                        {}, "a - b; the gradient of a broadcast input is summed", true);
   static constexpr int slope_a = 1, slope_b = -1;
   template <class T>
   MIXTAPE_HD T f(T a, T b) const {

@@ -2,6 +2,7 @@
 // subnormal numbers, infinities and NaNs among them. The bounds are measured maxima over denser samples, rounded up.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -13,7 +14,7 @@ using namespace mixtape;
 
 namespace {
 
-constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float inf = std::numeric_limits<float>::infinity(), not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr double float_overflow = 0x1.ffffffp127;  // the tie between the largest float and 2^128
 
 float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
@@ -105,7 +106,7 @@ TEST_CASE("maths: pow is within half an ulp of IEEE pow, for every kind of expon
 
 TEST_CASE("maths: pow at its edges") {
   CHECK(maths::pow(0.0f, 0.0) == 1.0f);
-  CHECK(maths::pow(nan, 0.0) == 1.0f);
+  CHECK(maths::pow(not_a_number, 0.0) == 1.0f);
   CHECK(maths::pow(0.0f, -2.0) == inf);
   CHECK(maths::pow(-0.0f, -3.0) == -inf);
   CHECK(bits_of(maths::pow(-0.0f, 3.0)) == 0x80000000u);
@@ -113,7 +114,7 @@ TEST_CASE("maths: pow at its edges") {
   CHECK(maths::pow(-2.0f, 3.0) == -8.0f);
   CHECK(maths::pow(-2.0f, -2.0) == 0.25f);
   CHECK(std::isnan(maths::pow(-2.0f, 0.5)));
-  CHECK(std::isnan(maths::pow(nan, 2.0)));
+  CHECK(std::isnan(maths::pow(not_a_number, 2.0)));
   CHECK(maths::pow(-inf, 3.0) == -inf);
   CHECK(maths::pow(-inf, -2.0) == 0.0f);
   CHECK(maths::pow(inf, 0.5) == inf);
@@ -129,7 +130,7 @@ TEST_CASE("maths: exp at the ends of its range") {
   CHECK(maths::exp(-inf) == 0.0f);
   CHECK(maths::exp(-103.9f) == 0x1p-149f);
   CHECK(maths::exp(-103.98f) == 0.0f);
-  CHECK(std::isnan(maths::exp(nan)));
+  CHECK(std::isnan(maths::exp(not_a_number)));
 }
 
 TEST_CASE("maths: log at the ends of its range") {
@@ -139,7 +140,7 @@ TEST_CASE("maths: log at the ends of its range") {
   CHECK(maths::log(inf) == inf);
   CHECK(std::isnan(maths::log(-1.0f)));
   CHECK(std::isnan(maths::log(-inf)));
-  CHECK(std::isnan(maths::log(nan)));
+  CHECK(std::isnan(maths::log(not_a_number)));
   CHECK(maths::log(0x1p-149f) == doctest::Approx(-103.27893).epsilon(1e-7));  // f32(1e-45)
   CHECK(maths::log1p(-1.0f) == -inf);
   CHECK(maths::log1p(inf) == inf);
@@ -156,8 +157,8 @@ TEST_CASE("maths: tanh and erf are odd, bit for bit, and bounded") {
   float largest = 0;
   for (float x = 0; x < 20; x += 1e-4f) largest = std::max({largest, maths::tanh(x), maths::erf(x)});
   CHECK(largest == 1.0f);
-  CHECK(std::isnan(maths::tanh(nan)));
-  CHECK(std::isnan(maths::erf(nan)));
+  CHECK(std::isnan(maths::tanh(not_a_number)));
+  CHECK(std::isnan(maths::erf(not_a_number)));
 }
 
 TEST_CASE("maths: sigmoid and the normal distribution keep their small side and end at 0 and 1") {
@@ -169,8 +170,8 @@ TEST_CASE("maths: sigmoid and the normal distribution keep their small side and 
   CHECK(maths::normal_cdf(-inf) == 0.0f);
   CHECK(maths::normal_cdf(inf) == 1.0f);
   CHECK(maths::normal_cdf(-10.0f) == doctest::Approx(7.61985302416e-24).epsilon(3e-7));
-  CHECK(std::isnan(maths::sigmoid(nan)));
-  CHECK(std::isnan(maths::normal_cdf(nan)));
+  CHECK(std::isnan(maths::sigmoid(not_a_number)));
+  CHECK(std::isnan(maths::normal_cdf(not_a_number)));
 }
 
 TEST_CASE("maths: the larger and the smaller of two, NaN in either place") {
@@ -178,8 +179,8 @@ TEST_CASE("maths: the larger and the smaller of two, NaN in either place") {
   CHECK(maths::min(1.0f, 2.0f) == 1.0f);
   CHECK(maths::max(-inf, inf) == inf);
   for (const auto& f : {maths::max<float>, maths::min<float>}) {
-    CHECK(std::isnan(f(nan, 1.0f)));
-    CHECK(std::isnan(f(1.0f, nan)));
-    CHECK(std::isnan(f(nan, inf)));
+    CHECK(std::isnan(f(not_a_number, 1.0f)));
+    CHECK(std::isnan(f(1.0f, not_a_number)));
+    CHECK(std::isnan(f(not_a_number, inf)));
   }
 }
