@@ -94,6 +94,7 @@ TEST_CASE("losses that 16 bits cannot hold come out in f32 under a guard") {
 TEST_CASE("a sure and right classification has a small loss, not 0") {
   const Tensor x = from({30, 0, 0, 30}, {2, 2});
   CHECK(near(ops::cross_entropy(x, from_ints({0, 1}, {2})).item() / std::exp(-30.0), 1, 1e-5));
+  CHECK(near(ops::bce_with_logits(from({30}, {1}), from({1}, {1})).item() / std::exp(-30.0), 1, 1e-5));
 }
 
 TEST_CASE("a target outside the classes is a data error that says where it stands") {

@@ -116,6 +116,9 @@ TEST_CASE("norm: no square overflows or vanishes; sub-gradient 0") {
   CHECK(near(length(3e-39, 4e-39) / 5e-39, 1, 1e-6));  // subnormal
   CHECK(near(length(3e20, 1) / 3e20, 1, 2e-7));
   CHECK(length(1e-30, 0.5) == 0.5);
+  Numbers border(1001, 3e-15);  // on both sides of the bound between two scales
+  border[500] = 4e-15;
+  CHECK(near(ops::norm(from(border, {1001})).item() / std::sqrt(9000e-30 + 16e-30), 1, 1e-6));
   CHECK(length(300, 400, DType::f16) == 500);
   CHECK(length(1, infinity) == infinity);
   CHECK(std::isnan(length(1, not_a_number)));
@@ -202,6 +205,15 @@ TEST_CASE("a row that sees nothing is 0, its gradient is 0, and its neighbours d
     CHECK(near(dx[5], -3 * q * (1 - q), 4 * tolerance));
     CHECK(near(dl[3], 2 - q, 4 * tolerance));
     CHECK(near(dl[5], -1 - (1 - q), 4 * tolerance));
+  }
+}
+
+TEST_CASE("a row whose visible scores are all -inf sees nothing either") {
+  const Tensor x = leaf({-infinity, -infinity, 5}, {3}), mask = from_bools({true, true, false}, {3});
+  const Tensor seed = from({1, 2, 3}, {3});
+  for (const Tensor& y : {ops::masked_softmax(x, mask), ops::masked_log_softmax(x, mask)}) {
+    CHECK(to_vector(y) == Numbers(3));
+    CHECK(gradient(y, x, seed) == Numbers(3));
   }
 }
 
