@@ -229,9 +229,9 @@ TEST_CASE("biases and normalisations do not decay by default") {
                                                 {"weight", true},
                                                 {"bias", false},
                                                 {"bias_net.weight", true}};
-  for (const auto& [name, decayed] : cases) {
-    CAPTURE(name);
-    CHECK(optim::is_decayed(name) == decayed);
+  for (const auto& expected : cases) {
+    CAPTURE(expected.first);
+    CHECK(optim::is_decayed(expected.first) == expected.second);
   }
   const Tensor weight = parameter({1}), bias = parameter({1});
   AdamW optimizer({{"l.weight", weight}, {"l.bias", bias}}, {.lr = 0.1, .weight_decay = 0.5});
