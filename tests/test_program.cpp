@@ -121,6 +121,11 @@ TEST_CASE("program: ops lists the registry") {
   }
 }
 
+TEST_CASE("program: ops/TABLE.md is what the registry says") {
+  const bool fresh = slurp(MIXTAPE_SOURCE_DIR "/ops/TABLE.md") == run("ops --markdown").out;
+  CHECK_MESSAGE(fresh, "stale; make it anew: mixtape ops --markdown > ops/TABLE.md");
+}
+
 TEST_CASE("program: tokenize writes a line for a line") {
   const TempFolder folder;
   const std::string vocab =

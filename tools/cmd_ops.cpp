@@ -47,6 +47,13 @@ Words dtype_names(const OpInfo& info) {
   return out;
 }
 
+/// The sentence for a cell of a Markdown table, where | would end it.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? "\\|" : std::string(1, c);
+  return out;
+}
+
 std::string differentiable(const OpSchema& op) {
   if (op.backward == nullptr) return "no";
   return op.info->twice ? "twice" : "once";
@@ -76,7 +83,7 @@ std::string markdown_table() {
     const OpInfo& info = *op->info;
     out += message("| `", info.name, "` | ", name_of(info.precision.rule), " | ",
                    joined(input_names(info), ", ", "none"), " | ", joined(saved_names(*op), ", ", "nothing"), " | ",
-                   joined(dtype_names(info), " ", ""), " | cpu | ", differentiable(*op), " | ", info.doc, " |\n");
+                   joined(dtype_names(info), " ", ""), " | cpu | ", differentiable(*op), " | ", cell(info.doc), " |\n");
   }
   return out;
 }
