@@ -98,7 +98,6 @@ TEST_CASE("trainer: step and update count, lr is the plan's, tokens are real") {
   CHECK(result.tokens == tokens);
   CHECK(result.skipped == 0);
   CHECK(session.trainer.batches == 12);
-  CHECK(steps.back().loss < steps.front().loss);
 }
 
 TEST_CASE("trainer: a run and its log do not depend on when it was made (F24)") {

@@ -92,7 +92,7 @@ StepReport Trainer::train_step(int64_t epoch, const data::BatchPlan& batches, co
     report.loss += loss.item();
     report.tokens += batch.tokens;
     if (!std::isfinite(report.loss) && culprit_.empty()) {
-      culprit_ = first_nonfinite(model().parameters(), [&] { (void)forward(batch); });
+      report.culprit = culprit_ = first_nonfinite(model().parameters(), [&] { (void)forward(batch); });
     }
     backward(loss, batch);
   }
@@ -107,7 +107,6 @@ StepReport Trainer::train_step(int64_t epoch, const data::BatchPlan& batches, co
   if (outcome.skipped()) report.nonfinite = scaler_.nonfinite();
   if (report.result == optim::StepResult::skipped_nonfinite_loss) {
     report.grad_norm = std::numeric_limits<double>::quiet_NaN();
-    report.culprit = culprit_;
   } else {
     culprit_.clear();
   }
