@@ -50,23 +50,12 @@ std::string load_head(const BertClassifier& model, const SafeTensorsFile& file, 
                  ": the head starts from fresh weights");
 }
 
-}  // namespace
-
-LoadReport load_pretrained(const BertClassifier& model, const std::string& dir) {
-  const SafeTensorsFile file = SafeTensorsFile::open(dir + "/model.safetensors");
-  std::map<std::string, const TensorEntry*> entries;
-  for (const TensorEntry& entry : file.tensors()) entries.emplace(parameter_name(entry.name), &entry);
-
-  LoadReport report;
+// Where each parameter's bytes come from; what is left over in `entries` nobody wants. Throws E-MODEL-TENSORS.
+std::vector<Assignment> plan_loading(const NamedTensors& parameters, std::map<std::string, const TensorEntry*>& entries,
+                                     const std::string& path, LoadReport& report) {
   std::vector<Assignment> plan;
-  NamedTensors head;
   std::string faults;
-  for (const NamedTensor& parameter : model.parameters()) {
-    if (is_head(parameter.name)) {
-      head.push_back(parameter);
-      entries.erase(parameter.name);
-      continue;
-    }
+  for (const NamedTensor& parameter : parameters) {
     const auto found = entries.find(parameter.name);
     if (found == entries.end()) {
       if (is_pooler(parameter.name))
@@ -85,8 +74,28 @@ LoadReport load_pretrained(const BertClassifier& model, const std::string& dir) 
   }
   if (!faults.empty()) {
     fail(ErrorKind::model, "E-MODEL-TENSORS",
-         message(file.path(), " does not fit the model (check model.config and config.json):", faults));
+         message(path, " does not fit the model (check model.config and config.json):", faults));
   }
+  return plan;
+}
+
+}  // namespace
+
+LoadReport load_pretrained(const BertClassifier& model, const std::string& dir) {
+  const SafeTensorsFile file = SafeTensorsFile::open(dir + "/model.safetensors");
+  std::map<std::string, const TensorEntry*> entries;
+  for (const TensorEntry& entry : file.tensors()) entries.emplace(parameter_name(entry.name), &entry);
+  NamedTensors encoder, head;
+  for (const NamedTensor& parameter : model.parameters()) {
+    if (!is_head(parameter.name)) {
+      encoder.push_back(parameter);
+      continue;
+    }
+    head.push_back(parameter);
+    entries.erase(parameter.name);
+  }
+  LoadReport report;
+  const std::vector<Assignment> plan = plan_loading(encoder, entries, file.path(), report);
   for (const Assignment& item : plan)
     assign(item.parameter, file.read(*item.entry));  // one at a time: memory stays low
   report.loaded = static_cast<int64_t>(plan.size());

@@ -9,8 +9,9 @@ using namespace mixtape;
 using ops::Unary;
 
 struct Softplus {
-  static constexpr OpInfo info = ops::unary("softplus", Rule::full,  // a logarithm of a sum: its small values vanish in 16 bits
-                                            saves_inputs(0), "log(1 + e^x), evaluated as max(x, 0) + log1p(e^-|x|)");
+  static constexpr OpInfo info =
+      ops::unary("softplus", Rule::full,  // a logarithm of a sum: its small values vanish in 16 bits
+                 saves_inputs(0), "log(1 + e^x), evaluated as max(x, 0) + log1p(e^-|x|)");
   template <class T>
   MIXTAPE_HD T f(T x) const {
     return maths::max(x, T(0)) + maths::log1p(maths::exp(-maths::abs(x)));
