@@ -27,7 +27,7 @@ struct Clamp {
   }
   double oracle(double x) const { return x < low ? low : std::fmin(x, high); }
   static std::vector<Clamp> variants() {
-    return {{}, {-std::numeric_limits<double>::infinity(), 1.2539}, {0.50293, 0.50293}};
+    return {{}, {-std::numeric_limits<double>::infinity(), 1.2402}, {0.50293, 0.50293}};
   }
   static std::vector<std::pair<Clamp, std::string_view>> refused() {
     return {{{1, 0.5}, "low 1 is not below high 0.5"}, {{NAN, 1}, "is not below"}};
