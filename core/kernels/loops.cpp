@@ -11,7 +11,7 @@
 namespace mixtape::kernels::detail {
 namespace {
 
-constexpr int64_t fold_columns = 64, fold_chunk = 256, fold_piece = 64;  // columns, terms and blocks taken together
+constexpr int64_t fold_chunk = 256, fold_piece = 64;  // terms and blocks that are added up together
 
 bool any_f64(const Operand* operands, int count) {
   return std::any_of(operands, operands + count, [](const Operand& o) { return o.view && o.view.dtype == DType::f64; });
@@ -126,30 +126,41 @@ struct FoldWalk {
     }
   }
 
-  void along_columns() {  // the innermost axis is kept: the walk of a bias gradient
+  // The innermost axis is kept: the walk of a bias gradient. Terms are added in chunks, which keeps the rounding error
+  // at chunk + terms/chunk, and which threads share.
+  void along_columns() {
     int64_t stride[max_operands];
     const int64_t inner = kept.split_inner(stride, count), outer = kept.count(), terms = reduced.count();
-    const int64_t blocks = (inner + fold_columns - 1) / fold_columns;
-    parallel_for(outer * blocks, outer * inner * terms, [&](int64_t begin, int64_t end) {
+    const int64_t blocks = (inner + block_size - 1) / block_size, width = std::min(inner, block_size);
+    const int64_t chunks = std::max<int64_t>(1, (terms + fold_chunk - 1) / fold_chunk);
+    std::vector<M> parts(static_cast<size_t>(chunks > 1 ? outer * blocks * chunks * width : 0));
+    const auto store = [&](int64_t item, const M* total) {
+      const int64_t start = item % blocks * block_size;
+      store_any<M>(total, views[0], kept.offset(0, item / blocks) + start * stride[0], stride[0],
+                   std::min(block_size, inner - start));
+    };
+    parallel_for(outer * blocks * chunks, outer * inner * terms, [&](int64_t begin, int64_t end) {
       Buffers<M, block_size> buffers;
-      M total[fold_columns], part[fold_columns];
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t row = item / blocks, start = item % blocks * fold_columns,
-                      n = std::min(fold_columns, inner - start);
-        std::fill_n(total, n, M(0));
-        for (int64_t first = 0; first < terms;
-             first += fold_chunk) {  // chunks keep the rounding error at chunk + terms/chunk
-          std::fill_n(part, n, M(0));
-          for (int64_t term = first; term < std::min(terms, first + fold_chunk); ++term) {
-            M* values = buffers.room[0];
-            evaluate(row, term, start, stride, n, values, buffers.room);
-            for (int64_t j = 0; j < n; ++j) part[j] += values[j];
-          }
-          for (int64_t j = 0; j < n; ++j) total[j] += part[j];
+      M own[block_size];
+      for (int64_t work = begin; work < end; ++work) {
+        const int64_t item = work / chunks, start = item % blocks * block_size, n = std::min(block_size, inner - start);
+        const int64_t first = work % chunks * fold_chunk, last = std::min(terms, first + fold_chunk);
+        M *part = chunks > 1 ? parts.data() + work * width : own, *values = buffers.room[0];
+        std::fill_n(part, n, M(0));
+        for (int64_t term = first; term < last; ++term) {
+          evaluate(item / blocks, term, start, stride, n, values, buffers.room);
+          for (int64_t j = 0; j < n; ++j) part[j] += values[j];
         }
-        store_any<M>(total, views[0], kept.offset(0, row) + start * stride[0], stride[0], n);
+        if (chunks == 1) store(item, part);
       }
     });
+    for (int64_t item = 0; chunks > 1 && item < outer * blocks; ++item) {
+      M* total = parts.data() + item * chunks * width;
+      for (int64_t chunk = 1; chunk < chunks; ++chunk) {
+        for (int64_t j = 0; j < width; ++j) total[j] += total[chunk * width + j];
+      }
+      store(item, total);
+    }
   }
 };
 
@@ -165,7 +176,9 @@ void fold_as(const BlockFormula& formula, BlockFunction<M> run, const Shape& ful
   int last = full_shape.rank() - 1;
   while (last >= 0 && full_shape[last] == 1) --last;
   const bool sums_innermost = last >= 0 && !(keep >> last & 1u);
-  sums_innermost ? walk.along_rows() : walk.along_columns();
+  // A handful of columns (the gradient of a small head's bias) is walked one by one too, not a few elements at a time.
+  const bool narrow = walk.kept.rank > 0 && walk.kept.size[walk.kept.rank - 1] < 8;
+  sums_innermost || narrow ? walk.along_rows() : walk.along_columns();
 }
 
 template <class M>
