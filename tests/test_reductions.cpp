@@ -81,6 +81,26 @@ TEST_CASE("large reductions have the same bits at any thread count, and are righ
   }
 }
 
+TEST_CASE("every walk of a long sum adds each element once") {
+  // Long rows in pieces, wide columns in blocks and chunks, a handful of columns, a middle axis; small integers are
+  // exact.
+  const Shape shapes[] = {{2, 70000}, {1000, 600}, {3000, 3}, {4, 700, 10}};
+  for (const Shape& shape : shapes) {
+    Numbers values(static_cast<size_t>(shape.numel()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7 % 13) - 6;
+    const Tensor x = from(values, shape);
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      Numbers expected(static_cast<size_t>(shape.numel() / shape[axis]));
+      size_t inner = 1;
+      for (int later = axis + 1; later < shape.rank(); ++later) inner *= static_cast<size_t>(shape[later]);
+      for (size_t i = 0; i < values.size(); ++i) {
+        expected[i / (inner * static_cast<size_t>(shape[axis])) * inner + i % inner] += values[i];
+      }
+      CHECK(to_vector(ops::sum(x, axis)) == expected);
+    }
+  }
+}
+
 TEST_CASE("variance and layer norm survive what overflows or cancels in 16 bits") {
   const Numbers wide{512, -512, 256, -256};  // the squares are more than a half can hold
   const Tensor x = from(wide, {4}, DType::f16);
