@@ -80,7 +80,7 @@ Numbers backward_bound(const Case& c, DType dtype, const Reference& ref, const N
   Numbers bound;
   for (int i = 0; i < c.inputs_count(); ++i) {
     const int64_t elements = c.is_float_input(i) ? ref.inputs[i].numel() : 0;
-    const DType dx_dtype = c.dtype_of_input(i, dtype);
+    const DType dx_dtype = c.op.info->inputs[i].wide_grad ? wide(dtype) : c.dtype_of_input(i, dtype);
     for (int64_t e = 0; e < elements; ++e) {
       const size_t k = bound.size();
       double through = 0, moved = 0;

@@ -118,13 +118,17 @@ TEST_CASE("leaf gradients are f32 for 16-bit leaves, f64 for f64 ones") {
   }
 }
 
-TEST_CASE("gradients that meet take the widest arrival") {
-  // One arrival is bf16 (mul), the other f32 (the cast's way back); their sum must not be rounded to bf16 on the way.
-  const Tensor x = leaf({1}, {1});
-  const Tensor low = autograd::cast(x, DType::bf16);
-  const Tensor y = ops::add(autograd::cast(ops::mul(low, low), DType::f32), ops::mul(x, from({0x1p-12}, {1})));
-  autograd::backward(y);
-  CHECK(x.grad().item() == 2 + 0x1p-12);
+TEST_CASE("gradients that meet take the widest arrival, whichever comes first") {
+  // A weight's 16-bit twin gets an f32 gradient from a product (1) and a bf16 one from mul (2^-12): their sum must
+  // reach the weight without being rounded to bf16 on the way.
+  for (const bool product_first : {false, true}) {
+    const Tensor w = leaf({1}, {1, 1});
+    const Tensor low = autograd::cast(w, DType::bf16);
+    const Tensor product = autograd::cast(ops::linear(from({1}, {1, 1}, DType::bf16), low), DType::f32);
+    const Tensor scaled = autograd::cast(ops::mul(low, from({0x1p-12}, {1, 1}, DType::bf16)), DType::f32);
+    autograd::backward(product_first ? ops::add(product, scaled) : ops::add(scaled, product));
+    CHECK(w.grad().item() == 1 + 0x1p-12);
+  }
 }
 
 TEST_CASE("a shared raw gradient is never written in place") {

@@ -97,6 +97,11 @@ TEST_CASE("a loss that is not finite is another event: the scale stays, the step
   }
   CHECK(to_vector(w) == before);
   CHECK(scaler.state().skipped_nonfinite == 2);
+  SUBCASE("also when its gradients are finite") {
+    const Tensor infinite = ops::add(loss_of(w, {1}), scalar(INFINITY));
+    CHECK(one_step(scaler, optimizer, infinite) == StepResult::skipped_nonfinite_loss);
+    CHECK(to_vector(w) == before);
+  }
   SUBCASE("also when the sweep was left out") {
     CHECK(scaler.scale(loss_of(w, {NAN})).scale == 65536);
     scaler.update();

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/factory.h"
+#include "core/kernels/parallel.h"
 #include "models/pretrained.h"
 #include "tests/tiny_run.h"
 #include "tools/trainer/hash.h"
@@ -60,7 +61,9 @@ struct Session {
         class_names(task.class_names),
         model(make_model(config, tokenizer.vocab().size(), class_names, progress)),
         trainer({.config = config, .tokenizer = tokenizer, .model = *model, .progress = progress}, std::move(task)),
-        dir(RunDir::create(tiny.path("run"), true)) {}
+        dir(RunDir::create(tiny.path("run"), true)) {
+    kernels::set_thread_count(1);
+  }
   TrainResult run() { return trainer.run(dir); }
 };
 

@@ -31,7 +31,7 @@ class TinyRun {
                        "max_position_embeddings": 16}},
   "optimizer": {"learning_rate": 0.01},
   "trainer": {"num_train_epochs": 2, "per_device_train_batch_size": 4, "logging_steps": 1},
-  "amp": {"dtype": "off"}
+  "amp": {"dtype": "off"}, "threads": 1
 })");
   }
 

@@ -40,6 +40,7 @@ def killed(build, database, mutant, folder):
     old_object = command[command.index("-o") + 1]
     new_object = str(folder / "mutant.o")
     command = [str(mutated) if part == str(source) else new_object if part == old_object else part for part in command]
+    command.append("-Wno-error")  # a fault may leave a name unused
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
     if done.returncode:
         return None, "does not compile:\n" + done.stderr[:2000]
@@ -50,7 +51,9 @@ def killed(build, database, mutant, folder):
         return None, f"{old_object} is not linked into {program}"
     mutant_program = folder / "program"
     line = line.replace(old_object, new_object).replace(f"-o bin/{program}", f"-o {mutant_program}")
-    subprocess.run(line, shell=True, cwd=directory, check=True, capture_output=True)
+    linked = subprocess.run(line, shell=True, cwd=directory, capture_output=True, text=True)
+    if linked.returncode:
+        return None, "does not link (is the build up to date?):\n" + linked.stderr[-500:]
     arguments = ["--op", name] if kind == "op" else [f"--source-file=*test_{name}.cpp"]
     run = subprocess.run([str(mutant_program), *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300)
     return run.returncode != 0, run.stdout[-300:]

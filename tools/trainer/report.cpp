@@ -149,8 +149,9 @@ void RunReport::eval(const EvalReport& report) {
   report.metrics.append_to(event, class_names_);
   if (report.split == "val") event.set("best", report.best);
   log_.write(event);
-  const std::string best = report.split == "val" && report.best ? ", the best so far" : "";
-  progress_.note(message(report.split, " at step ", report.step, ": ", report.metrics.text(), best));
+  if (report.split != "val") return;  // test scores come last, with their classes
+  progress_.note(
+      message("val at step ", report.step, ": ", report.metrics.text(), report.best ? ", the best so far" : ""));
 }
 
 void RunReport::checkpoint(int64_t step, const std::string& path) {
