@@ -60,6 +60,17 @@ std::string letter(DType dtype, DType low) {
   return dtype == DType::i64 ? "i" : dtype == DType::boolean ? "b" : std::string(name_of(dtype));
 }
 
+std::vector<std::string> lines_of(const amp::Ledger& ledger, DType low) {
+  std::vector<std::string> lines;
+  for (const amp::LedgerRow& row : ledger.forward()) {
+    if (row.op == "reshape" || row.op == "permute" || row.op == "slice" || row.op == "transpose") continue;
+    std::string line = message(row.op, " ", row.calls);
+    for (const DType dtype : row.in) line += " " + letter(dtype, low);
+    lines.push_back(line + " -> " + letter(row.out[0], low) + " " + row.scope);
+  }
+  return lines;
+}
+
 }  // namespace
 
 TEST_CASE("the ledger of a BERT step equals the table written by hand, in both 16-bit dtypes") {
@@ -88,15 +99,8 @@ TEST_CASE("the ledger of a BERT step equals the table written by hand, in both 1
       loss = model.loss_of(model.logits(input, true), labels, 2);
     }
     CHECK(loss.dtype() == DType::f32);
-    std::vector<std::string> seen;
-    for (const amp::LedgerRow& row : ledger.forward()) {
-      if (row.op == "reshape" || row.op == "permute" || row.op == "slice" || row.op == "transpose") continue;
-      std::string line = message(row.op, " ", row.calls);
-      for (const DType dtype : row.in) line += " " + letter(dtype, low);
-      seen.push_back(line + " -> " + letter(row.out[0], low) + " " + row.scope);
-    }
     std::vector<std::string> left = by_hand;
-    for (const std::string& line : seen) {
+    for (const std::string& line : lines_of(ledger, low)) {
       const auto found = std::find(left.begin(), left.end(), line);
       INFO("ran, but is not in the table: " << line);
       CHECK(found != left.end());
