@@ -12,7 +12,8 @@ const M* load_any(const View& v, int64_t offset, int64_t stride, int64_t n, M* b
     case DType::i64: return load_block(v.as<const int64_t>() + offset, stride, n, buffer);
     case DType::i32: return load_block(v.as<const int32_t>() + offset, stride, n, buffer);
     case DType::u8: return load_block(v.as<const uint8_t>() + offset, stride, n, buffer);
-    case DType::boolean: return load_block(v.as<const bool>() + offset, stride, n, buffer);
+    // As bytes, which hold 0 or 1: loads of bool are not vectorised.
+    case DType::boolean: return load_block(v.as<const uint8_t>() + offset, stride, n, buffer);
   }
   return buffer;
 }

@@ -130,9 +130,10 @@ void run_map(const BlockFormula& formula, const Operand* operands, int count);  
 void run_fold(const BlockFormula& formula, const Shape& full_shape, const Operand* operands, int count);
 void run_rows(const RowFormula& formula, const Shape& full_shape, const Operand* operands, int count);
 
+// Flattened: one call that is not inlined would keep the whole loop from being vectorised.
 template <class M, class F, size_t... K>
-void block(const void* erased, int64_t n, M* out, const M* const* in, std::index_sequence<K...>) {
-  const F& f = *static_cast<const F*>(erased);
+[[gnu::flatten]] void block(const void* erased, int64_t n, M* out, const M* const* in, std::index_sequence<K...>) {
+  const F f = *static_cast<const F*>(erased);  // a copy: no store can change its attributes, so they stay in registers
   MIXTAPE_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) out[i] = f(in[K][i]...);
 }
