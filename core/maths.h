@@ -76,10 +76,6 @@ MIXTAPE_HD inline float exp_sum(float x, float tiny) {
   const int32_t lower = a.k >> 1;
   return p * power_of_two(lower) * power_of_two(a.k - lower);
 }
-/// e^-a for a >= 0 (or NaN).
-MIXTAPE_HD inline float exp_minus(float a) { return exp_sum(-select(a > 104.0f, 104.0f, a), 0.0f); }
-MIXTAPE_HD inline double exp_minus(double a) { return __builtin_exp(-a); }
-
 /// x = mantissa·2^exponent, mantissa in [2/3, 4/3), for finite x > 0, subnormal ones too.
 struct Split {
   float mantissa, exponent;
@@ -116,6 +112,9 @@ MIXTAPE_HD inline float exp(float x) {
   return detail::exp_sum(select(below < -104.0f, -104.0f, below), 0.0f);
 }
 MIXTAPE_HD inline double exp(double x) { return __builtin_exp(x); }
+/// e^-a for a >= 0 (or NaN): one clamp less, and g++ vectorises longer formulas around it.
+MIXTAPE_HD inline float exp_minus(float a) { return detail::exp_sum(-select(a > 104.0f, 104.0f, a), 0.0f); }
+MIXTAPE_HD inline double exp_minus(double a) { return __builtin_exp(-a); }
 
 /// Natural logarithm: log(0) = -inf, NaN below.
 MIXTAPE_HD inline float log(float x) {
@@ -144,8 +143,9 @@ MIXTAPE_HD inline float log1p(float x) {
 }
 MIXTAPE_HD inline double log1p(double x) { return __builtin_log1p(x); }
 
-/// x^y, as IEEE 754-2019's pow for every x and every finite y: a negative x with an integer y is right, with another y
-/// it gives NaN; 0^0 = 1, 0^(negative) = inf. Computed in double, because an error of log x counts y·log x times.
+/// x^y for every x and every finite y as IEEE 754-2019's pow, but that NaN^0 is NaN: a negative x with an integer y is
+/// right, with another y it gives NaN; 0^0 = 1, 0^(negative) = inf. In double, because an error of log x counts y·log x
+/// times.
 MIXTAPE_HD inline float pow(float x, double y) {
   const float magnitude = abs(x);
   const detail::Split split = detail::split(magnitude);
@@ -156,8 +156,10 @@ MIXTAPE_HD inline float pow(float x, double y) {
   p = fma(p, s2, 0.19999995955690153);
   p = fma(p, s2, 0.33333333337075916);
   const double finite = fma(static_cast<double>(split.exponent), 0.69314718055994531, 2.0 * fma(p * s2, s, s));
-  const double pole = select(magnitude == 0.0f, -static_cast<double>(INFINITY), static_cast<double>(magnitude));
-  const double log_x = select(magnitude > 0.0f && magnitude < static_cast<float>(INFINITY), finite, pole);
+  const double beyond = 1e308;  // for log 0 and log inf, so that y = 0 makes no 0·inf
+  const double not_zero = select(magnitude == 0.0f, -beyond, finite);
+  const double not_inf = select(magnitude == static_cast<float>(INFINITY), beyond, not_zero);
+  const double log_x = select(is_nan(x), static_cast<double>(x), not_inf);
 
   const double product = y * log_x;
   const double v = select(product > 110.0, 110.0, select(product < -110.0, -110.0, product));  // beyond: inf and 0
@@ -173,18 +175,21 @@ MIXTAPE_HD inline float pow(float x, double y) {
   const double scale = __builtin_bit_cast(double, (low_bits + 1023u) << 52);
   const double power = fma(r * r, q, r) * scale + scale;
 
-  const bool integer = __builtin_floor(y) == y, odd = integer && __builtin_floor(0.5 * y) != 0.5 * y;
-  const float value = select(y == 0.0, 1.0f, static_cast<float>(power));
-  const float sign = select(odd, __builtin_copysignf(1.0f, x), 1.0f);
-  const bool outside = x < 0.0f && magnitude < static_cast<float>(INFINITY) && !integer;
-  return select(outside, static_cast<float>(NAN), sign * value);
+  // What y is, as floats 0 or 1 by arithmetic alone: a comparison of doubles cannot choose among a vector of floats.
+  const float fractional = static_cast<float>(__builtin_ceil(y) - __builtin_floor(y));
+  const float not_even = static_cast<float>(__builtin_ceil(0.5 * y) - __builtin_floor(0.5 * y));
+  const float value = static_cast<float>(power);
+  const float with_sign = select(not_even == 0.0f, value, __builtin_copysignf(value, x));
+  const float of_fraction =
+      select(x < 0.0f, select(magnitude < static_cast<float>(INFINITY), static_cast<float>(NAN), value), value);
+  return select(fractional == 0.0f, with_sign, of_fraction);
 }
-MIXTAPE_HD inline double pow(double x, double y) { return __builtin_pow(x, y); }
+MIXTAPE_HD inline double pow(double x, double y) { return select(is_nan(x), x, __builtin_pow(x, y)); }
 
 /// 1 / (1 + e^-x), from e^-|x|, so that nothing overflows and the small side keeps its relative accuracy.
 template <class T>
 MIXTAPE_HD inline T sigmoid(T x) {
-  const T e = detail::exp_minus(abs(x));
+  const T e = exp_minus(abs(x));
   return select(x >= T(0), T(1), e) / (T(1) + e);
 }
 

@@ -143,6 +143,7 @@ struct Binary {
     if constexpr (HasBinaryBackwardOps<F>) {
       full = i == 0 ? functor.da_ops(g.dy(), a, b) : functor.db_ops(g.dy(), a, b);
     } else if constexpr (IsPiecewiseLinear<F>) {  // not a branch of the tape: the slopes are constants
+      static_assert(F::piecewise_linear);         // nvcc does not see that a concept names it
       const Tensor slope = empty(g.dy().shape(), g.dy().dtype(), g.dy().device());
       kernels::map(detail::BinarySlope<F, i>{functor}, slope.view(), a.view(), b.view());
       full = mul(g.dy(), slope);

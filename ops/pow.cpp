@@ -24,13 +24,19 @@ struct Pow {
   }
   template <class T>
   MIXTAPE_HD T df(T x) const {
-    const bool flat = exponent == 0 || (exponent > 0 && exponent < 1 && x == T(0));  // 0·inf otherwise, or inf
-    return maths::select(flat, T(0), static_cast<T>(exponent) * maths::pow(x, exponent - 1));
+    const T slope = static_cast<T>(exponent) * maths::pow(x, exponent - 1);
+    return flat_at_zero(x, slope, exponent == 0, exponent < 1);
   }
   template <class T>
   MIXTAPE_HD T d2f(T x) const {
-    const bool flat = exponent == 0 || exponent == 1 || (exponent > 0 && exponent < 2 && x == T(0));
-    return maths::select(flat, T(0), static_cast<T>(exponent * (exponent - 1)) * maths::pow(x, exponent - 2));
+    const T slope = static_cast<T>(exponent * (exponent - 1)) * maths::pow(x, exponent - 2);
+    return flat_at_zero(x, slope, exponent == 0 || exponent == 1, exponent < 2);
+  }
+  /// 0 where the power is a constant (0·inf otherwise) and, for a positive exponent, instead of inf at x = 0.
+  template <class T>
+  MIXTAPE_HD T flat_at_zero(T x, T slope, bool constant, bool steep) const {
+    const bool at_zero = steep && exponent > 0;
+    return maths::select(constant, T(0), maths::select(at_zero, maths::select(x == T(0), T(0), slope), slope));
   }
 
   double oracle(double x) const {

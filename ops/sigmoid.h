@@ -8,7 +8,7 @@ namespace mixtape::ops {
 /// σ'(x) = σ(x)·σ(-x), from e^-|x|: no cancellation, no overflow.
 template <class T>
 MIXTAPE_HD T sigmoid_slope(T x) {
-  const T e = maths::exp(-maths::abs(x)), root = T(1) + e;
+  const T e = maths::exp_minus(maths::abs(x)), root = T(1) + e;
   return e / (root * root);
 }
 

@@ -141,6 +141,7 @@ struct Unary {
       if constexpr (HasSecondSlope<F>) {
         if (g.create_graph()) return {mul(g.dy(), autograd::apply(Unary<detail::SlopeOf<F>>{{functor}}, {saved})[0])};
       } else if constexpr (IsPiecewiseLinear<F>) {
+        static_assert(F::piecewise_linear);  // nvcc does not see that a concept names it
         if (g.create_graph()) return {mul(g.dy(), mapped(g, detail::Slope<F>{functor}, saved))};
       }
       return {mapped(g, detail::Backward<F>{functor}, g.dy(), saved)};

