@@ -1,5 +1,4 @@
 // mixtape bench step|ops|tokenize: how fast this machine is with it.
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <memory>
 
@@ -70,47 +69,46 @@ void run_tokenize(const Options& options) {
   print(bench_tokenize(vocab, config.tokenizer.lowercase, config.tokenizer.max_length, texts, options.step.json));
 }
 
-void add_common(CLI::App& verb, const std::shared_ptr<Options>& options) {
-  verb.add_option("--config", options->config, "configuration file; without it BERT-base, random weights");
+constexpr std::pair<int64_t, int64_t> count = {1, int64_t{1} << 20};
+
+void add_common(Verb& verb, const std::shared_ptr<Options>& options) {
+  verb.option("--config", options->config, {.doc = "configuration file; without it BERT-base, random weights"});
   add_set_option(verb, options->sets);
-  verb.add_flag("--json", options->step.json, "one line of JSON");
+  verb.flag("--json", options->step.json, "one line of JSON");
 }
 
-void add_shape(CLI::App& verb, const std::shared_ptr<Options>& options) {
-  const auto count = CLI::Range(int64_t{1}, int64_t{1} << 20);
-  verb.add_option("--batch", options->step.batch, "texts in a batch")->check(count)->capture_default_str();
-  verb.add_option("--seq", options->step.seq, "tokens of a text")->check(count)->capture_default_str();
+void add_shape(Verb& verb, const std::shared_ptr<Options>& options) {
+  verb.option("--batch", options->step.batch, {.doc = "texts in a batch", .shows_default = true, .range = count});
+  verb.option("--seq", options->step.seq, {.doc = "tokens of a text", .shows_default = true, .range = count});
 }
 
 }  // namespace
 
 void add_bench(Program& program) {
-  CLI::App* verb = program.app.add_subcommand("bench", "how fast this machine is: steps, ops, tokenizing");
-  verb->require_subcommand(1);
+  Verb verb = program.root.add("bench", "how fast this machine is: steps, ops, tokenizing");
   const auto options = std::make_shared<Options>();
 
-  CLI::App* step = verb->add_subcommand("step", "whole training steps, and where their time goes");
-  add_common(*step, options);
-  add_shape(*step, options);
-  const auto count = CLI::Range(int64_t{1}, int64_t{1} << 20);
-  step->add_option("--steps", options->step.steps, "measured steps")->check(count)->capture_default_str();
-  step->add_option("--warmup", options->step.warmup, "steps before them")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
-      ->capture_default_str();
-  step->add_option("--lengths", options->lengths, "lengths of the texts, one a line; --seq cuts them")
-      ->type_name("FILE");
-  step->callback([options] { run_step(*options); });
+  Verb step = verb.add("step", "whole training steps, and where their time goes");
+  add_common(step, options);
+  add_shape(step, options);
+  step.option("--steps", options->step.steps, {.doc = "measured steps", .shows_default = true, .range = count});
+  step.option("--warmup", options->step.warmup,
+              {.doc = "steps before them", .shows_default = true, .range = {0, count.second}});
+  step.option("--lengths", options->lengths,
+              {.doc = "lengths of the texts, one a line; --seq cuts them", .placeholder = "FILE"});
+  step.action([options] { run_step(*options); });
 
-  CLI::App* ops = verb->add_subcommand("ops", "single ops at BERT shapes");
-  add_shape(*ops, options);
-  ops->add_flag("--json", options->step.json, "one line of JSON");
-  ops->callback([options] { print(bench_ops(options->step.batch, options->step.seq, options->step.json)); });
+  Verb ops = verb.add("ops", "single ops at BERT shapes");
+  add_shape(ops, options);
+  ops.flag("--json", options->step.json, "one line of JSON");
+  ops.action([options] { print(bench_ops(options->step.batch, options->step.seq, options->step.json)); });
 
-  CLI::App* tokenize = verb->add_subcommand("tokenize", "texts a second on one core");
-  add_common(*tokenize, options);
-  tokenize->add_option("--vocab", options->vocab, "instead of a configuration: a vocabulary")->type_name("FILE");
-  tokenize->add_option("FILE", options->texts, "texts, one a line; without it the training texts of --config");
-  tokenize->callback([options] { run_tokenize(*options); });
+  Verb tokenize = verb.add("tokenize", "texts a second on one core");
+  add_common(tokenize, options);
+  tokenize.option("--vocab", options->vocab,
+                  {.doc = "instead of a configuration: a vocabulary", .placeholder = "FILE"});
+  tokenize.option("FILE", options->texts, {.doc = "texts, one a line; without it the training texts of --config"});
+  tokenize.action([options] { run_tokenize(*options); });
 }
 
 }  // namespace mixtape::tools

@@ -1,5 +1,4 @@
 // mixtape config show [CONFIG]: the resolved values with their origin, or the reference page.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "core/error.h"
@@ -32,16 +31,14 @@ void show(const Options& options) {
 }  // namespace
 
 void add_config(Program& program) {
-  CLI::App* verb = program.app.add_subcommand("config", "show what a configuration means");
-  verb->require_subcommand(1);
-  CLI::App* sub =
-      verb->add_subcommand("show", "the resolved values, each with its origin; without CONFIG the defaults");
+  Verb sub = program.root.add("config", "show what a configuration means")
+                 .add("show", "the resolved values, each with its origin; without CONFIG the defaults");
   const auto options = std::make_shared<Options>();
-  sub->add_option("CONFIG", options->file, "configuration file (JSON with comments)");
-  add_set_option(*sub, options->sets);
-  sub->add_flag("--json", options->json, "as JSON: {\"config\", \"origins\"}");
-  sub->add_flag("--markdown", options->markdown, "the page of all keys, docs/reference/config.md");
-  sub->callback([options] { show(*options); });
+  sub.option("CONFIG", options->file, {.doc = "configuration file (JSON with comments)"});
+  add_set_option(sub, options->sets);
+  sub.flag("--json", options->json, "as JSON: {\"config\", \"origins\"}");
+  sub.flag("--markdown", options->markdown, "the page of all keys, docs/reference/config.md");
+  sub.action([options] { show(*options); });
 }
 
 }  // namespace mixtape::tools

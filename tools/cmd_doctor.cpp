@@ -1,5 +1,4 @@
 // mixtape doctor: what this program can do on this machine.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -57,8 +56,7 @@ std::string report() {
 }  // namespace
 
 void add_doctor(Program& program) {
-  CLI::App* verb = program.app.add_subcommand("doctor", "what this program can do on this machine");
-  verb->callback([] { print(report()); });
+  program.root.add("doctor", "what this program can do on this machine").action([] { print(report()); });
 }
 
 }  // namespace mixtape::tools

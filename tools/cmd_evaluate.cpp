@@ -1,5 +1,4 @@
 // mixtape evaluate DIR: the metrics of the best model of a run, as JSON.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "tools/commands.h"
@@ -25,16 +24,14 @@ void evaluate(const Options& options) {
 }  // namespace
 
 void add_evaluate(Program& program) {
-  CLI::App* verb = program.app.add_subcommand("evaluate", "the metrics of a run's best model, as JSON");
+  Verb verb = program.root.add("evaluate", "the metrics of a run's best model, as JSON");
   const auto options = std::make_shared<Options>();
-  verb->add_option("DIR", options->dir, "the run directory")->required();
-  verb->add_option("--split", options->split, "val or test")
-      ->check(CLI::IsMember({"val", "test"}))
-      ->capture_default_str();
-  verb->add_option("--data-dir", options->data_dir, "another folder than the run's, with the same classes")
-      ->type_name("D");
-  verb->add_flag("-q,--quiet", options->quiet, "no progress");
-  verb->callback([options] { evaluate(*options); });
+  verb.option("DIR", options->dir, {.doc = "the run directory", .required = true});
+  verb.option("--split", options->split, {.doc = "val or test", .shows_default = true, .words = {"val", "test"}});
+  verb.option("--data-dir", options->data_dir,
+              {.doc = "another folder than the run's, with the same classes", .placeholder = "D"});
+  verb.flag("-q,--quiet", options->quiet, "no progress");
+  verb.action([options] { evaluate(*options); });
 }
 
 }  // namespace mixtape::tools

@@ -1,5 +1,4 @@
 // mixtape inspect ledger CONFIG: what one training step ran in which dtype.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "amp/autocast.h"
@@ -53,14 +52,13 @@ void ledger(const Options& options) {
 }  // namespace
 
 void add_inspect(Program& program) {
-  CLI::App* verb = program.app.add_subcommand("inspect", "what happens inside a step");
-  verb->require_subcommand(1);
-  CLI::App* sub = verb->add_subcommand("ledger", "which op runs in which dtype, by which rule, with which casts");
+  Verb verb = program.root.add("inspect", "what happens inside a step");
+  Verb sub = verb.add("ledger", "which op runs in which dtype, by which rule, with which casts");
   const auto options = std::make_shared<Options>();
-  sub->add_option("CONFIG", options->file, "configuration file (JSON with comments)")->required();
-  add_set_option(*sub, options->sets);
-  sub->add_flag("--json", options->json, "as JSON: {\"ops\", \"totals\"}");
-  sub->callback([options] { ledger(*options); });
+  sub.option("CONFIG", options->file, {.doc = "configuration file (JSON with comments)", .required = true});
+  add_set_option(sub, options->sets);
+  sub.flag("--json", options->json, "as JSON: {\"ops\", \"totals\"}");
+  sub.action([options] { ledger(*options); });
 }
 
 }  // namespace mixtape::tools

@@ -1,5 +1,4 @@
 // mixtape ops: the registry as a table for people, for ops/TABLE.md (--markdown) and for programs (--json).
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "core/error.h"
@@ -120,16 +119,14 @@ std::string json_table() {
 }  // namespace
 
 void add_ops(Program& program) {
-  CLI::App* verb = program.app.add_subcommand("ops", "the registry of ops: precision rule, inputs, what each saves");
+  Verb verb = program.root.add("ops", "the registry of ops: precision rule, inputs, what each saves");
   struct Options {
     bool markdown = false, json = false;
   };
   const auto options = std::make_shared<Options>();
-  CLI::Option* markdown = verb->add_flag("--markdown", options->markdown, "the page ops/TABLE.md");
-  verb->add_flag("--json", options->json, "as JSON")->excludes(markdown);
-  verb->callback([options] {
-    print(options->markdown ? markdown_table() : options->json ? json_table() : text_table());
-  });
+  verb.flag("--markdown", options->markdown, "the page ops/TABLE.md");
+  verb.flag("--json", options->json, "as JSON", {"--markdown"});
+  verb.action([options] { print(options->markdown ? markdown_table() : options->json ? json_table() : text_table()); });
 }
 
 }  // namespace mixtape::tools

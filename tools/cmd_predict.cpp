@@ -1,5 +1,4 @@
 // mixtape predict DIR [FILE|-]: a text a line in, a prediction a line out.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "core/error.h"
@@ -46,15 +45,15 @@ void predict(const Options& options) {
 }  // namespace
 
 void add_predict(Program& program) {
-  CLI::App* verb = program.app.add_subcommand("predict", "a label for each line of text");
+  Verb verb = program.root.add("predict", "a label for each line of text");
   const auto options = std::make_shared<Options>();
-  verb->add_option("DIR", options->dir, "the run directory")->required();
-  verb->add_option("FILE", options->file, "texts, one a line; - is stdin")->capture_default_str();
-  verb->add_option("--format", options->format,
-                   "jsonl: label, score and probabilities; label: the name; tsv: name, score")
-      ->check(CLI::IsMember({"jsonl", "label", "tsv"}))
-      ->capture_default_str();
-  verb->callback([options] { predict(*options); });
+  verb.option("DIR", options->dir, {.doc = "the run directory", .required = true});
+  verb.option("FILE", options->file, {.doc = "texts, one a line; - is stdin", .shows_default = true});
+  verb.option("--format", options->format,
+              {.doc = "jsonl: label, score and probabilities; label: the name; tsv: name, score",
+               .shows_default = true,
+               .words = {"jsonl", "label", "tsv"}});
+  verb.action([options] { predict(*options); });
 }
 
 }  // namespace mixtape::tools

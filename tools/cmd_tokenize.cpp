@@ -1,5 +1,4 @@
 // mixtape tokenize --vocab FILE [FILE|-]: ids separated by spaces, a line for each line of text.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "core/error.h"
@@ -48,18 +47,19 @@ void tokenize(const Options& options) {
 }  // namespace
 
 void add_tokenize(Program& program) {
-  CLI::App* verb = program.app.add_subcommand("tokenize", "token ids of texts, one text a line");
+  Verb verb = program.root.add("tokenize", "token ids of texts, one text a line");
   const auto options = std::make_shared<Options>();
-  verb->add_option("--vocab", options->vocab, "WordPiece vocabulary, one piece a line")->required()->type_name("FILE");
-  verb->add_option("FILE", options->file, "texts, one a line; - is stdin")->capture_default_str();
-  verb->add_option("--max-length", options->max_length, "cut longer texts; [CLS] and [SEP] count and stay")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  verb->add_flag("--no-special-tokens", options->no_special_tokens, "without [CLS] and [SEP]");
-  verb->add_flag("--no-match-special-tokens", options->no_match_special_tokens, "\"[SEP]\" in a text is plain text");
-  verb->add_flag("--cased", options->cased, "for a cased vocabulary: keep upper case and accents");
-  verb->add_flag("--pieces", options->pieces, "the pieces instead of their ids");
-  verb->callback([options] { tokenize(*options); });
+  verb.option("--vocab", options->vocab,
+              {.doc = "WordPiece vocabulary, one piece a line", .required = true, .placeholder = "FILE"});
+  verb.option("FILE", options->file, {.doc = "texts, one a line; - is stdin", .shows_default = true});
+  verb.option(
+      "--max-length", options->max_length,
+      {.doc = "cut longer texts; [CLS] and [SEP] count and stay", .placeholder = "N", .range = {1, int64_t{1} << 40}});
+  verb.flag("--no-special-tokens", options->no_special_tokens, "without [CLS] and [SEP]");
+  verb.flag("--no-match-special-tokens", options->no_match_special_tokens, "\"[SEP]\" in a text is plain text");
+  verb.flag("--cased", options->cased, "for a cased vocabulary: keep upper case and accents");
+  verb.flag("--pieces", options->pieces, "the pieces instead of their ids");
+  verb.action([options] { tokenize(*options); });
 }
 
 }  // namespace mixtape::tools

@@ -1,5 +1,4 @@
 // mixtape train CONFIG -s DIR: from a configuration to a run directory.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "core/error.h"
@@ -41,18 +40,19 @@ void train(const Options& options) {
 }  // namespace
 
 void add_train(Program& program) {
-  CLI::App* verb = program.app.add_subcommand("train", "fine-tune a classifier; everything lands in DIR");
+  Verb verb = program.root.add("train", "fine-tune a classifier; everything lands in DIR");
   const auto options = std::make_shared<Options>();
-  verb->add_option("CONFIG", options->file, "configuration file (JSON with comments)")->required();
-  verb->add_option("-s,--run-dir", options->dir, "the run directory: new, or empty")->required()->type_name("DIR");
-  verb->add_flag("--force", options->force, "rename a DIR that is not empty to DIR.bak-N; nothing is deleted");
-  verb->add_flag("--recover", options->recover, "go on with the run in DIR (not built yet)");
-  verb->add_flag("--recover-with-changes", options->recover_with_changes, "the same with other values (not built yet)");
-  verb->add_flag("--dry-run", options->dry_run, "check everything, train nothing (not built yet)");
-  add_set_option(*verb, options->sets);
-  CLI::Option* quiet = verb->add_flag("-q,--quiet", options->quiet, "only warnings and errors");
-  verb->add_flag("-v,--verbose", options->verbose, "more about what was read and written")->excludes(quiet);
-  verb->callback([options] { train(*options); });
+  verb.option("CONFIG", options->file, {.doc = "configuration file (JSON with comments)", .required = true});
+  verb.option("-s,--run-dir", options->dir,
+              {.doc = "the run directory: new, or empty", .required = true, .placeholder = "DIR"});
+  verb.flag("--force", options->force, "rename a DIR that is not empty to DIR.bak-N; nothing is deleted");
+  verb.flag("--recover", options->recover, "go on with the run in DIR (not built yet)");
+  verb.flag("--recover-with-changes", options->recover_with_changes, "the same with other values (not built yet)");
+  verb.flag("--dry-run", options->dry_run, "check everything, train nothing (not built yet)");
+  add_set_option(verb, options->sets);
+  verb.flag("-q,--quiet", options->quiet, "only warnings and errors");
+  verb.flag("-v,--verbose", options->verbose, "more about what was read and written", {"--quiet"});
+  verb.action([options] { train(*options); });
 }
 
 }  // namespace mixtape::tools

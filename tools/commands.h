@@ -5,17 +5,15 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "tools/command_line.h"
 
 namespace mixtape::tools {
 
-/// What a verb gets: the parser to describe itself to, and where to leave an exit code. Its callback does the work: it
-/// returns for success, throws Error for a failure, and sets `exit_code` for the few outcomes that are neither
-/// (an interrupted run that wrote a good checkpoint).
+/// What a verb gets: the command line to describe itself to, and where to leave an exit code. Its action returns for
+/// success, throws Error for a failure, and sets `exit_code` for the few outcomes that are neither (an interrupted run
+/// that wrote a good checkpoint).
 struct Program {
-  CLI::App& app;
+  Verb root;
   int exit_code = 0;
 };
 
@@ -30,7 +28,7 @@ void add_ops(Program& program);
 void add_doctor(Program& program);
 
 /// Adds `--set a.b=VALUE`, once for each value; they stay in the order of the command line.
-void add_set_option(CLI::App& verb, std::vector<std::string>& sets);
+void add_set_option(Verb& verb, std::vector<std::string>& sets);
 
 /// Writes to stdout at once. A full disk or a closed pipe is an Error of kind io, so that cut output never looks
 /// complete.
