@@ -2,20 +2,53 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 
 #include "core/error.h"
 #include "core/kernels/gemm.h"
 #include "core/kernels/parallel.h"
 #include "tools/commands.h"
 #include "tools/config/build_info.h"
+#include "tools/trainer/json.h"
 
 namespace mixtape::tools {
 namespace {
+using trainer::Json;
 
-std::string joined(const std::vector<std::string>& words) {
+struct Facts {
+  config::BuildInfo build = config::build_info();
+  config::MachineInfo machine = config::machine_info();
+  int threads = kernels::thread_count();
+  const char* omp_num_threads = std::getenv("OMP_NUM_THREADS");
+  bool native_bf16 = kernels::gemm_native_bf16();
+  int64_t disk = config::free_disk(".");
+};
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    if (c == ' ')
+      words.emplace_back();
+    else
+      words.back() += c;
+  }
+  return words;
+}
+
+std::string joined(const std::vector<std::string>& words, const std::string& between, const std::string& none) {
   std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
-  return out.empty() ? "none of those that matter here" : out;
+  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
+  return out.empty() ? none : out;
+}
+
+/// Instruction sets that the processor has and this build's own loops do not use.
+std::vector<std::string> unused_instructions(const Facts& facts) {
+  const std::vector<std::string> used = words_of(facts.build.instructions);
+  std::vector<std::string> out;
+  for (const std::string& set : facts.machine.instructions) {
+    if (std::find(used.begin(), used.end(), set) == used.end()) out.push_back(set);
+  }
+  return out;
 }
 
 std::string gibibytes(int64_t bytes) {
@@ -27,36 +60,86 @@ std::string line(const std::string& what, const std::string& text) {
   return what + std::string(std::max<size_t>(18, what.size() + 1) - what.size(), ' ') + text + "\n";
 }
 
-std::string threads() {
-  const char* limit = std::getenv("OMP_NUM_THREADS");
-  return message(kernels::thread_count(), limit == nullptr ? "" : message(" (OMP_NUM_THREADS=", limit, ")"));
+std::string cuda(const config::MachineInfo& machine) {
+  const std::string here = machine.cuda_driver.empty() ? "this machine has no NVIDIA driver"
+                                                       : message("the machine has driver ", machine.cuda_driver,
+                                                                 " and ", joined(machine.gpus, ", ", "no GPU"));
+  return "not built yet: everything runs on the CPU; " + here;
 }
 
-std::string report() {
-  const config::BuildInfo build = config::build_info();
-  const config::MachineInfo machine = config::machine_info();
-  const int64_t disk = config::free_disk(".");
+std::string cores(const config::MachineInfo& machine) {
+  std::string out = message(machine.affinity, machine.affinity == 1 ? " core" : " cores", " for this process");
+  if (machine.cpu_limit > 0) out += message(", its cgroup allows the time of ", machine.cpu_limit);
+  return out;
+}
+
+std::string instructions(const Facts& facts) {
+  const std::string unused = joined(unused_instructions(facts), " ", "");
+  return message(facts.build.instructions, " used (-march=", facts.build.architecture, ")",
+                 unused.empty() ? "; the processor has no more of those that matter here"
+                                : message("; the processor also has ", unused));
+}
+
+std::string report(const Facts& facts) {
+  const auto& [build, machine, threads, omp_num_threads, native_bf16, disk] = facts;
   std::string out = line("program", message("mixtape ", build.version, ", ", build.compiler));
   out += line("system", machine.system.empty() ? "unknown" : machine.system);
-  out += line("processor", message(machine.cpu.empty() ? "unknown" : machine.cpu, ", ", machine.cores,
-                                   machine.cores == 1 ? " core" : " cores", " for this process"));
-  out += line("instructions", message(build.instructions, " used (-march=", build.architecture, "); the processor has ",
-                                      joined(machine.instructions)));
-  out += line("matrix products",
-              message(build.gemm, kernels::gemm_native_bf16() ? "; bf16 is multiplied directly"
-                                                              : "; bf16 goes through f32: it saves memory, not time"));
+  out += line("processor", message(machine.cpu.empty() ? "unknown" : machine.cpu, ", ", cores(machine)));
+  out += line("instructions", instructions(facts));
+  out += line("matrix products", message(build.gemm, " ", build.gemm_version,
+                                         native_bf16 ? "; bf16 is multiplied directly"
+                                                     : "; bf16 goes through f32: it saves memory, not time"));
   out += line("", "fp16 is storage on the CPU: converted, multiplied in f32, rounded once; it does not speed up");
-  out += line("threads", threads());
-  out += line("memory", gibibytes(machine.memory_free) + " free of " + gibibytes(machine.memory));
+  out += line("threads", message(threads, omp_num_threads ? message(" (OMP_NUM_THREADS=", omp_num_threads, ")") : ""));
+  out += line("memory", message(gibibytes(machine.memory_free), " available of ", gibibytes(machine.memory_total),
+                                machine.memory_limit > 0
+                                    ? message(", of which the cgroup allows ", gibibytes(machine.memory_limit))
+                                    : ", no cgroup limit"));
   out += line("disk", gibibytes(disk) + " free in the current directory");
-  out += line("cuda", "not built yet: everything runs on the CPU");
+  out += line("cuda", cuda(machine));
+  return out;
+}
+
+Json limit(double value) { return value > 0 ? Json(value) : Json(); }
+Json limit(int64_t value) { return value > 0 ? Json(value) : Json(); }
+
+Json as_json(const Facts& facts) {
+  const auto& [build, machine, threads, omp_num_threads, native_bf16, disk] = facts;
+  Json out = Json::object();
+  out.set("version", build.version).set("compiler", build.compiler).set("system", machine.system);
+  out.set("processor", Json::object()
+                           .set("name", machine.cpu)
+                           .set("cores", machine.cores)
+                           .set("affinity", machine.affinity)
+                           .set("cgroup_limit", limit(machine.cpu_limit))
+                           .set("instructions", machine.instructions));
+  out.set("build", Json::object()
+                       .set("architecture", build.architecture)
+                       .set("instructions", words_of(build.instructions))
+                       .set("unused_instructions", unused_instructions(facts)));
+  out.set("gemm",
+          Json::object().set("engine", build.gemm).set("version", build.gemm_version).set("native_bf16", native_bf16));
+  out.set("threads", threads).set("omp_num_threads", omp_num_threads ? Json(omp_num_threads) : Json());
+  out.set("memory", Json::object()
+                        .set("total_bytes", machine.memory_total)
+                        .set("available_bytes", machine.memory_free)
+                        .set("limit_bytes", limit(machine.memory_limit)));
+  out.set("disk", Json::object().set("free_bytes", disk < 0 ? Json() : Json(disk)));
+  out.set("cuda", Json::object()
+                      .set("built", false)
+                      .set("driver", machine.cuda_driver.empty() ? Json() : Json(machine.cuda_driver))
+                      .set("devices", machine.gpus)
+                      .set("reason", cuda(machine)));
   return out;
 }
 
 }  // namespace
 
 void add_doctor(Program& program) {
-  program.root.add("doctor", "what this program can do on this machine").action([] { print(report()); });
+  Verb verb = program.root.add("doctor", "what this program can do on this machine");
+  const auto json = std::make_shared<bool>(false);
+  verb.flag("--json", *json, "the same as one line of JSON");
+  verb.action([json] { print(*json ? as_json({}).line() + "\n" : report({})); });
 }
 
 }  // namespace mixtape::tools

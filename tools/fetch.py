@@ -207,9 +207,6 @@ def publish(part, path):
     if path.exists():
         keep_old(path)
     part.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
 
 
 def download(server, wanted, path):
@@ -248,10 +245,8 @@ def download(server, wanted, path):
 
 def recorded(to):
     """The hashes that an earlier fetch wrote down, by name."""
-    try:
-        lines = (to / "SHA256SUMS").read_text().splitlines()
-    except OSError:
-        return {}
+    sums = to / "SHA256SUMS"
+    lines = sums.read_text().splitlines() if sums.is_file() else []
     return {line[66:]: line[:64] for line in lines if line[64:66] == "  "}
 
 

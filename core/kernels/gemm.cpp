@@ -214,6 +214,7 @@ void gemm(const View& a, const View& b, const View& c, const GemmOptions& option
 }
 
 const char* gemm_engine() { return engine::name(); }
+const char* gemm_engine_version() { return engine::version(); }
 bool gemm_native_bf16() { return engine::native_bf16(); }
 
 }  // namespace mixtape::kernels

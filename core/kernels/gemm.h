@@ -18,6 +18,8 @@ void gemm(const View& a, const View& b, const View& c, const GemmOptions& option
 
 /// The library behind it: "onednn" or "eigen".
 const char* gemm_engine();
+/// Its version: "2.7.3".
+const char* gemm_engine_version();
 /// Whether this CPU multiplies bf16 without going through f32.
 bool gemm_native_bf16();
 

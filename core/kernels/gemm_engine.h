@@ -40,6 +40,7 @@ struct LowProduct {
 bool multiply_bf16(const LowProduct& product);
 
 const char* name();
+const char* version();
 bool native_bf16();
 
 }  // namespace mixtape::kernels::engine

@@ -121,6 +121,14 @@ bool multiply_bf16(const LowProduct& p) {
 
 const char* name() { return "onednn"; }
 
+const char* version() {
+  static const std::string text = [] {
+    const dnnl_version_t* v = dnnl_version();  // of the library that was loaded, not of the headers
+    return message(v->major, ".", v->minor, ".", v->patch);
+  }();
+  return text.c_str();
+}
+
 bool native_bf16() {
   static const bool native = [] {
     const auto isa = static_cast<int>(dnnl::get_effective_cpu_isa());

@@ -1,0 +1,130 @@
+// What doctor reads of a machine: from /proc and /sys of our own making, and from outside.
+#include <doctest/doctest.h>
+
+#include "tests/tiny_run.h"
+#include "tools/config/build_info.h"
+
+namespace mixtape::tests {
+namespace {
+namespace fs = std::filesystem;
+using config::machine_info;
+using config::MachineInfo;
+
+/// A machine of 16 GiB, 8 of them available, with the files that a test adds.
+class Machine {
+ public:
+  Machine() {
+    file("proc/meminfo", "MemTotal:       16777216 kB\nMemFree:          100 kB\nMemAvailable:    8388608 kB\n");
+    file("proc/cpuinfo",
+         "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu avx2 avx512f fma\n\nprocessor\t: 1\n");
+  }
+  Machine& file(const std::string& name, const std::string& text) {
+    fs::create_directories(fs::path(folder_.path(name)).parent_path());
+    folder_.write(name, text);
+    return *this;
+  }
+  MachineInfo read() const { return machine_info(folder_.path()); }
+
+ private:
+  TempFolder folder_;
+};
+constexpr int64_t GiB = int64_t{1} << 30;
+
+}  // namespace
+
+TEST_CASE("doctor: processor and memory of a machine without limits") {
+  const MachineInfo machine = Machine().file("proc/self/cgroup", "0::/\n").read();
+  CHECK(machine.cpu == "Some CPU @ 2 GHz");
+  CHECK(machine.instructions == std::vector<std::string>{"avx2", "fma", "avx512f"});
+  CHECK(machine.memory == 16 * GiB);
+  CHECK(machine.memory_total == 16 * GiB);
+  CHECK(machine.memory_limit == 0);
+  CHECK(machine.memory_free == 8 * GiB);
+  CHECK(machine.cpu_limit == 0);
+  CHECK(machine.cores == machine.affinity);
+  CHECK(machine.cuda_driver.empty());
+  CHECK(machine.gpus.empty());
+}
+
+TEST_CASE("doctor: a machine that tells nothing is no error") {
+  const TempFolder empty;
+  const MachineInfo machine = machine_info(empty.path());
+  CHECK(machine.cpu.empty());
+  CHECK(machine.memory == 0);
+  CHECK(machine.memory_free == 0);
+}
+
+TEST_CASE("doctor: limits of cgroups, version 2, the tightest of all ancestors") {
+  Machine machine;
+  machine.file("proc/self/cgroup", "0::/user/run\n");
+  machine.file("sys/fs/cgroup/user/memory.max", "4294967296\n")
+      .file("sys/fs/cgroup/user/memory.current", "1073741824\n");
+  machine.file("sys/fs/cgroup/user/run/memory.max", "max\n").file("sys/fs/cgroup/user/run/cpu.max", "50000 100000\n");
+  machine.file("sys/fs/cgroup/user/cpu.max", "max 100000\n");
+  CHECK(machine.read().memory_limit == 4 * GiB);
+  CHECK(machine.read().memory == 4 * GiB);
+  CHECK(machine.read().memory_total == 16 * GiB);
+  CHECK(machine.read().memory_free == 3 * GiB);
+  CHECK(machine.read().cpu_limit == 0.5);
+  CHECK(machine.read().cores == 1);
+  machine.file("sys/fs/cgroup/user/memory.current", "9000000000\n");
+  CHECK(machine.read().memory_free == 0);
+}
+
+TEST_CASE("doctor: limits of cgroups, version 1") {
+  Machine machine;
+  machine.file("proc/self/cgroup", "4:memory:/a/b\n3:cpu,cpuacct:/a\n0::/\n");
+  machine.file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  machine.file("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "2147483648\n");
+  machine.file("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "536870912\n");
+  machine.file("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "-1\n")
+      .file("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
+  machine.file("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "25000\n").file("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  CHECK(machine.read().memory_limit == 2 * GiB);
+  CHECK(machine.read().memory_free == 2 * GiB - GiB / 2);
+  CHECK(machine.read().cpu_limit == 0.25);
+  // A limit above what the machine has limits nothing.
+  machine.file("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "99999999999999\n");
+  CHECK(machine.read().memory_limit == 0);
+  CHECK(machine.read().memory_free == 8 * GiB);
+}
+
+TEST_CASE("doctor: a GPU and its driver are named") {
+  Machine machine;
+  machine.file(
+      "proc/driver/nvidia/version",
+      "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version:\n");
+  machine.file("proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA H200\nIRQ:   1\n");
+  CHECK(machine.read().cuda_driver == "550.54.15");
+  CHECK(machine.read().gpus == std::vector<std::string>{"NVIDIA H200"});
+}
+
+TEST_CASE("doctor: as JSON, one line, the same whatever the locale, in a directory that is gone too") {
+  const ProgramResult result = run_program("doctor --json");
+  REQUIRE(result.exit_code == 0);
+  CHECK(result.err.empty());
+  CHECK(std::count(result.out.begin(), result.out.end(), '\n') == 1);
+  const nlohmann::json facts = nlohmann::json::parse(result.out);
+  CHECK(facts["gemm"]["version"].get<std::string>().find('.') != std::string::npos);
+  CHECK(facts["gemm"]["native_bf16"].is_boolean());
+  CHECK(facts["build"]["instructions"].is_array());
+  CHECK(facts["threads"].get<int>() >= 1);
+  CHECK(facts["processor"]["cores"].get<int>() >= 1);
+  CHECK(facts["memory"]["total_bytes"].get<int64_t>() >= facts["memory"]["available_bytes"].get<int64_t>());
+  CHECK(facts["disk"]["free_bytes"].get<int64_t>() > 0);
+  CHECK(facts["cuda"]["built"] == false);
+  CHECK(contains(facts["cuda"]["reason"].get<std::string>(), "CPU"));
+  const ProgramResult german = run_program("doctor", "", "LC_ALL=de_DE.UTF-8");
+  CHECK(german.exit_code == 0);
+  CHECK(contains(german.out, "GiB available of "));
+  CHECK_FALSE(contains(german.out, ",0 GiB"));
+  const ProgramResult gone = run_program("doctor", "", "d=$(mktemp -d) && cd \"$d\" && rmdir \"$d\" &&");
+  CHECK(gone.exit_code == 0);
+}
+
+TEST_CASE("doctor: OMP_NUM_THREADS is shown with its effect") {
+  const ProgramResult result = run_program("doctor", "", "OMP_NUM_THREADS=3");
+  CHECK(contains(result.out, "\nthreads           3 (OMP_NUM_THREADS=3)\n"));
+}
+
+}  // namespace mixtape::tests

@@ -1,0 +1,162 @@
+// What /proc and /sys tell of the machine. No stream's number parsing is used, so that no locale can change a figure.
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+#include "tools/config/build_info.h"
+
+namespace mixtape::config {
+namespace {
+namespace fs = std::filesystem;
+
+/// First line of a file, "" when there is none.
+std::string first_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+/// What stands behind "name:" in a file of such lines.
+std::string value_of(const std::string& path, std::string_view name) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    if (line.compare(0, name.size(), name) != 0) continue;
+    const size_t colon = line.find(':');
+    const size_t start = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    return start == std::string::npos ? "" : line.substr(start);
+  }
+  return {};
+}
+
+/// The number that a text starts with; 0 for "max", "-1" and the like.
+int64_t number_in(std::string_view text) {
+  int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return std::max<int64_t>(value, 0);
+}
+
+/// The directories of this process's cgroup in one hierarchy, from its own up to the root. `controller` is "" for
+/// version 2. Inside a container the path may be one of the host's: what is not there is passed over.
+std::vector<std::string> cgroups(const std::string& root, const std::string& controller) {
+  std::ifstream in(root + "/proc/self/cgroup");
+  std::string path = "/";
+  for (std::string line; std::getline(in, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    if (controllers.find("," + controller + ",") != std::string::npos) path = line.substr(second + 1);
+  }
+  const std::string base = root + "/sys/fs/cgroup" + (controller.empty() ? "" : "/" + controller);
+  std::vector<std::string> out;
+  for (fs::path at = path; at.has_relative_path(); at = at.parent_path()) out.push_back(base + at.string());
+  out.push_back(base);
+  return out;
+}
+
+/// Version 1 writes "no limit" as the largest multiple of a page that 63 bits hold.
+constexpr int64_t no_limit = int64_t{1} << 60;
+
+struct MemoryLimit {
+  int64_t limit = 0, used = 0;
+};
+
+MemoryLimit memory_limit(const std::string& root) {
+  MemoryLimit tightest;
+  const auto look = [&](const std::string& controller, const std::string& limit_file, const std::string& used_file) {
+    for (const std::string& directory : cgroups(root, controller)) {
+      const int64_t limit = number_in(first_line(directory + "/" + limit_file));
+      if (limit <= 0 || limit >= no_limit) continue;
+      const int64_t used = number_in(first_line(directory + "/" + used_file));
+      if (tightest.limit == 0 || limit - used < tightest.limit - tightest.used) tightest = {limit, used};
+    }
+  };
+  look("", "memory.max", "memory.current");
+  look("memory", "memory.limit_in_bytes", "memory.usage_in_bytes");
+  return tightest;
+}
+
+double cpu_limit(const std::string& root) {
+  double least = 0;
+  const auto consider = [&](int64_t microseconds, int64_t every) {
+    if (microseconds <= 0 || every <= 0) return;
+    const double cores = static_cast<double>(microseconds) / static_cast<double>(every);
+    least = least == 0 ? cores : std::min(least, cores);
+  };
+  for (const std::string& directory : cgroups(root, "")) {
+    const std::string most = first_line(directory + "/cpu.max");  // "50000 100000", "max 100000"
+    const size_t blank = most.find(' ');
+    if (blank != std::string::npos) consider(number_in(most), number_in(std::string_view(most).substr(blank + 1)));
+  }
+  for (const std::string& directory : cgroups(root, "cpu")) {
+    consider(number_in(first_line(directory + "/cpu.cfs_quota_us")),
+             number_in(first_line(directory + "/cpu.cfs_period_us")));
+  }
+  return least;
+}
+
+void read_cores(const std::string& root, MachineInfo& out) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  out.affinity = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+  out.cpu_limit = cpu_limit(root);
+  out.cores = out.affinity;
+  if (out.cpu_limit > 0) out.cores = std::min(out.cores, static_cast<int>(std::ceil(out.cpu_limit)));
+}
+
+void read_memory(const std::string& root, MachineInfo& out) {
+  const auto meminfo = [&](std::string_view name) { return number_in(value_of(root + "/proc/meminfo", name)) * 1024; };
+  out.memory = out.memory_total = meminfo("MemTotal");
+  out.memory_free = meminfo("MemAvailable");
+  const MemoryLimit cgroup = memory_limit(root);
+  if (cgroup.limit == 0 || cgroup.limit >= out.memory_total) return;
+  out.memory = out.memory_limit = cgroup.limit;
+  out.memory_free = std::clamp<int64_t>(cgroup.limit - cgroup.used, 0, out.memory_free);
+}
+
+/// The kernel driver's own files: they are there without any library of CUDA's.
+void read_gpus(const std::string& root, MachineInfo& out) {
+  // NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024
+  const std::string version = value_of(root + "/proc/driver/nvidia/version", "NVRM version");
+  const size_t module = version.find("Module");
+  if (module != std::string::npos) {
+    const size_t start = version.find_first_of("0123456789", module);
+    if (start != std::string::npos) out.cuda_driver = version.substr(start, version.find(' ', start) - start);
+  }
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(root + "/proc/driver/nvidia/gpus", none)) {
+    out.gpus.push_back(value_of(entry.path().string() + "/information", "Model"));
+  }
+  std::sort(out.gpus.begin(), out.gpus.end());
+}
+
+}  // namespace
+
+MachineInfo machine_info(const std::string& root) {
+  MachineInfo out;
+  out.cpu = value_of(root + "/proc/cpuinfo", "model name");
+  utsname names{};
+  if (uname(&names) == 0) out.system = message(names.sysname, " ", names.release);
+  read_cores(root, out);
+  read_memory(root, out);
+  read_gpus(root, out);
+  const std::string flags = " " + value_of(root + "/proc/cpuinfo", "flags") + " ";
+  for (const char* set : {"avx2", "fma", "f16c", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16"}) {
+    if (flags.find(message(" ", set, " ")) != std::string::npos) out.instructions.emplace_back(set);
+  }
+  return out;
+}
+
+int64_t free_disk(const std::string& path) {
+  std::error_code error;
+  const fs::space_info space = fs::space(path, error);
+  return error ? -1 : static_cast<int64_t>(space.available);
+}
+
+}  // namespace mixtape::config
