@@ -1,9 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <charconv>
 #include <cmath>
 #include <random>
 
+#include "amp/grad_scaler.h"
 #include "amp/scale_state.h"
+#include "core/factory.h"
+#include "optim/sgd.h"
 #include "tests/shared.h"
 
 namespace mixtape {
@@ -69,38 +73,87 @@ TEST_CASE("a static scale stays") {
 
 // The same rules from the counts of a history, not from a state: the scale is replayed as an exponent.
 struct Reference {
-  int exponent = 16, clean = 0, forgiven = 0;
-  void add(bool overflow, int interval, int hysteresis) {
+  int exponent = 16, clean = 0, forgiven = 0, skips = 0;
+  void add(bool overflow, const ScaleOptions& options) {
     if (overflow) {
       clean = 0;
-      if (++forgiven >= hysteresis) exponent = std::max(0, exponent - 1);
-    } else if (++clean == interval) {
+      ++skips;
+      if (++forgiven >= options.hysteresis) exponent = std::max(0, exponent - 1);
+    } else if (++clean == options.interval) {
       clean = forgiven = 0;
       exponent = std::min(24, exponent + 1);
     }
   }
 };
 
-TEST_CASE("a million random patterns agree with the reference, through a copy of the state at every point") {
+ScaleOptions random_options(std::mt19937_64& random) {
+  ScaleOptions options;
+  options.interval = 1 + static_cast<int64_t>(random() % 6);
+  options.hysteresis = 1 + static_cast<int64_t>(random() % 3);
+  options.init = std::ldexp(1.0, static_cast<int>(random() % 25));  // near the floor and the cap too
+  return options;
+}
+
+/// The state as a checkpoint's text has it, read back.
+ScaleState through_text(const ScaleState& state) {
+  const std::string text = message(state.scale, " ", state.clean, " ", state.hysteresis_left);
+  ScaleState out;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  at = std::from_chars(at, end, out.scale).ptr;
+  at = std::from_chars(at + 1, end, out.clean).ptr;
+  std::from_chars(at + 1, end, out.hysteresis_left);
+  return out;
+}
+
+TEST_CASE("F23: 10^6 random patterns agree with the reference, through a saved text at every point") {
   std::mt19937_64 random(1);
-  int64_t steps = 0;
-  while (steps < 1'000'000) {
-    ScaleOptions options;
-    options.interval = 1 + static_cast<int64_t>(random() % 40);
-    options.hysteresis = 1 + static_cast<int64_t>(random() % 3);
-    const uint64_t rarity = 1 + random() % 60;
-    ScaleState state = first_state(options);
+  int64_t wrong = 0, skips = 0;
+  for (int pattern = 0; pattern < 1'000'000; ++pattern) {
+    const ScaleOptions options = random_options(random);
     Reference reference;
-    bool same = true;
-    for (int i = 0; i < 500; ++i, ++steps) {
-      const bool overflow = random() % rarity == 0;
-      const ScaleState copy{state.scale, state.clean, state.hysteresis_left};
-      state = next(options, copy, overflow);
-      reference.add(overflow, static_cast<int>(options.interval), static_cast<int>(options.hysteresis));
-      same = same && state.scale == std::ldexp(1.0, reference.exponent) && state.clean == reference.clean;
+    reference.exponent = std::ilogb(options.init);
+    ScaleState state = first_state(options);
+    uint64_t overflows = random() & random();  // one in four
+    const int length = 1 + static_cast<int>(random() % 12);
+    for (int i = 0; i < length; ++i, overflows >>= 1) {
+      state = next(options, through_text(state), overflows & 1);
+      reference.add(overflows & 1, options);
+      wrong += state.scale != std::ldexp(1.0, reference.exponent) || state.clean != reference.clean;
     }
-    REQUIRE(same);
+    skips += reference.skips;
   }
+  CHECK(wrong == 0);
+  CHECK(skips > 1'000'000);
+}
+
+TEST_CASE("F23: the scaler follows the reference, saved and put into a new one before every round") {
+  std::mt19937_64 random(2);
+  const Tensor w = from({0}, {1}).set_requires_grad();
+  optim::SGD optimizer({{"w", w}}, {.lr = 0});
+  const Tensor good = from({1}, {1}), bad = from({INFINITY}, {1});
+  int64_t wrong = 0;
+  for (int pattern = 0; pattern < 2000; ++pattern) {
+    amp::ScalerOptions options;
+    options.scale = random_options(random);
+    options.max_consecutive_skips = 0;
+    Reference reference;
+    reference.exponent = std::ilogb(options.scale.init);
+    amp::ScalerState state = amp::GradScaler(options).state();
+    for (int i = 0; i < 20; ++i) {
+      const bool overflow = random() % 4 == 0;
+      amp::GradScaler scaler(options);
+      scaler.load_state(state);
+      w.leaf().gradient = {overflow ? bad : good, 1};
+      wrong += scaler.step(optimizer).applied() == overflow;
+      scaler.update();
+      reference.add(overflow, options.scale);
+      state = scaler.state();
+      wrong += state.scale.scale != std::ldexp(1.0, reference.exponent) || state.scale.clean != reference.clean;
+      wrong += state.skipped_overflow != reference.skips || state.rounds != i + 1;
+    }
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("options outside their ranges are refused by name") {
