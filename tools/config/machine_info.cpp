@@ -60,6 +60,16 @@ std::vector<std::string> cgroups(const std::string& root, const std::string& con
   return out;
 }
 
+/// Bytes of cached files that the kernel drops before it refuses memory: they count as used, and are not.
+int64_t droppable(const std::string& stat_file, std::string_view name) {
+  std::ifstream in(stat_file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.compare(0, name.size(), name) == 0 && line[name.size()] == ' ')
+      return number_in(std::string_view(line).substr(name.size() + 1));
+  }
+  return 0;
+}
+
 /// Version 1 writes "no limit" as the largest multiple of a page that 63 bits hold.
 constexpr int64_t no_limit = int64_t{1} << 60;
 
@@ -69,16 +79,18 @@ struct MemoryLimit {
 
 MemoryLimit memory_limit(const std::string& root) {
   MemoryLimit tightest;
-  const auto look = [&](const std::string& controller, const std::string& limit_file, const std::string& used_file) {
+  const auto look = [&](const std::string& controller, const std::string& limit_file, const std::string& used_file,
+                        std::string_view cached) {
     for (const std::string& directory : cgroups(root, controller)) {
       const int64_t limit = number_in(first_line(directory + "/" + limit_file));
       if (limit <= 0 || limit >= no_limit) continue;
-      const int64_t used = number_in(first_line(directory + "/" + used_file));
+      const int64_t used =
+          number_in(first_line(directory + "/" + used_file)) - droppable(directory + "/memory.stat", cached);
       if (tightest.limit == 0 || limit - used < tightest.limit - tightest.used) tightest = {limit, used};
     }
   };
-  look("", "memory.max", "memory.current");
-  look("memory", "memory.limit_in_bytes", "memory.usage_in_bytes");
+  look("", "memory.max", "memory.current", "inactive_file");
+  look("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file");
   return tightest;
 }
 
