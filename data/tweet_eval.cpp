@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <string_view>
 
 #include "core/error.h"
@@ -134,9 +135,12 @@ Dataset read_tweet_eval(const std::string& data_dir, const std::string& split, i
     fail_data("E-DATA-EMPTY",
               message(at_line(data.text_file, 1), ": no rows; ", split, " needs at least one text with its label"));
   }
+  data.lines.resize(data.texts.size());
+  std::iota(data.lines.begin(), data.lines.end(), size_t{1});
   if (max_rows > 0 && max_rows < data.rows()) {
     data.texts.resize(static_cast<size_t>(max_rows));
     data.labels.resize(static_cast<size_t>(max_rows));
+    data.lines.resize(static_cast<size_t>(max_rows));
   }
   return data;
 }

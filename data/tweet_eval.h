@@ -6,20 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "data/dataset.h"
+
 namespace mixtape::data {
-
-/// Texts with one label each, as they stand in the files.
-struct Dataset {
-  std::string split;                     ///< "train", "val" or "test"
-  std::string text_file, label_file;     ///< where row i is line i+1
-  std::vector<std::string> texts;        ///< the bytes of the line, blanks and ill-formed UTF-8 included
-  std::vector<int32_t> labels;           ///< 0 to class_names.size()-1
-  std::vector<std::string> class_names;  ///< by label
-  int64_t rows() const { return static_cast<int64_t>(texts.size()); }
-};
-
-/// The longest line that a text file may have, in bytes.
-inline constexpr size_t max_text_line = size_t{1} << 20;
 
 /// Reads one split. `max_rows` > 0 keeps the first rows only (all lines are checked all the same).
 ///

@@ -96,8 +96,7 @@ TEST_CASE("trainer: step and update count, lr is the plan's, tokens are real") {
     CHECK(std::isfinite(step.grad_norm));
     tokens += step.tokens;
   }
-  CHECK(tokens ==
-        2 * read_split(session.config.task.data_dir, "train", 0, session.tokenizer, session.progress).tokens());
+  CHECK(tokens == 2 * read_split(session.config.task, "train", 0, session.tokenizer, session.progress).tokens());
   CHECK(result.tokens == tokens);
   CHECK(result.skipped == 0);
   CHECK(session.trainer.batches == 12);
@@ -276,8 +275,7 @@ TEST_CASE("bug_B23: evaluating never changes the trajectory, and two evaluations
     (void)session.run();
     last.push_back(session.trainer.weights.back());
     CHECK(session.trainer.val_losses.size() == (steps == "1" ? 12 : 1));
-    const data::EncodedTexts val =
-        read_split(session.config.task.data_dir, "val", 0, session.tokenizer, session.progress);
+    const data::EncodedTexts val = read_split(session.config.task, "val", 0, session.tokenizer, session.progress);
     const double once = evaluate(*session.model, val, {}, session.progress).loss;
     CHECK(evaluate(*session.model, val, {}, session.progress).loss == once);
   }
@@ -287,8 +285,7 @@ TEST_CASE("bug_B23: evaluating never changes the trajectory, and two evaluations
 TEST_CASE("bug_B16: the evaluation loss is a mean over rows, whatever the batch size") {
   const TinyRun tiny(8, 53);
   Session<> session(tiny, {});
-  const data::EncodedTexts val =
-      read_split(session.config.task.data_dir, "val", 0, session.tokenizer, session.progress);
+  const data::EncodedTexts val = read_split(session.config.task, "val", 0, session.tokenizer, session.progress);
   const Metrics whole = evaluate(*session.model, val, {.batch_size = 1324}, session.progress);
   CHECK(whole.confusion.rows() == 53);
   for (const int64_t size : {1, 7, 32, 64}) {

@@ -5,7 +5,7 @@
 #include "amp/ledger.h"
 #include "core/kernels/parallel.h"
 #include "data/batch.h"
-#include "data/tweet_eval.h"
+#include "data/dataset.h"
 #include "tools/commands.h"
 #include "tools/config/config.h"
 #include "tools/trainer/setup.h"
@@ -28,10 +28,11 @@ void ledger(const Options& options) {
   kernels::set_thread_count(static_cast<int>(config.threads));
   trainer::take_from_pretrained(config);
   const data::Tokenizer tokenizer = trainer::make_tokenizer(config.tokenizer);
-  const data::EncodedTexts texts = trainer::read_split(config.task.data_dir, "train",
-                                                       config.trainer.per_device_train_batch_size, tokenizer, progress);
-  const auto model =
-      trainer::make_model(config, tokenizer.vocab().size(), data::read_class_names(config.task.data_dir), progress);
+  data::Dataset train = data::read_dataset(trainer::data_format(config.task), config.task.data_dir, "train", {},
+                                           config.trainer.per_device_train_batch_size);
+  trainer::check_classes(config, train.class_names);
+  const auto model = trainer::make_model(config, tokenizer.vocab().size(), train.class_names, progress);
+  const data::EncodedTexts texts = trainer::encode_rows(std::move(train), tokenizer, progress);
   const trainer::Precision precision = trainer::make_precision(config);
   const std::vector<int64_t> rows = data::plan_sorted(texts.lengths(), texts.rows()).front();
   const data::Batch batch =

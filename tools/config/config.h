@@ -11,7 +11,7 @@
 namespace mixtape::config {
 
 enum class TaskType { text_classification };
-enum class TaskFormat { tweet_eval };
+enum class TaskFormat { tweet_eval, tsv, csv, jsonl };
 enum class ModelType { bert };
 enum class Pooling { cls, pooler };
 enum class Head { sigmoid, softmax };

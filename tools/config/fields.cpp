@@ -55,11 +55,10 @@ const std::vector<Block> table = {
      .choices = {{.value = "text_classification"}}, .doc = "What is learned: one label for each text."},
     {.name = "format", .type = Type::choice, .slot = slot<&Config::task, &TaskConfig::format>(),
      .choices = {{.value = "tweet_eval", .synonyms = {"tweeteval"}},
-                 {.value = "tsv", .not_built = "files of text and label in columns"},
-                 {.value = "csv", .not_built = "files of text and label in columns"},
-                 {.value = "jsonl", .synonyms = {"json"}, .not_built = "files with one JSON object a line"}},
-     .synonyms = {"dataset_format"},
-     .doc = "How the data files look: tweet_eval has SPLIT_text.txt and SPLIT_labels.txt, one line a text."},
+                 {.value = "tsv"}, {.value = "csv"}, {.value = "jsonl", .synonyms = {"json", "ndjson"}}},
+     .synonyms = {"dataset_format", "file_format"},
+     .doc = "How the data files look: tweet_eval has SPLIT_text.txt and SPLIT_labels.txt, one line a text; the others "
+            "have one file SPLIT.tsv, .csv or .jsonl with \"text\" and \"label\" (docs/own-data.md)."},
     {.name = "data_dir", .type = Type::path, .slot = slot<&Config::task, &TaskConfig::data_dir>(), .required = true,
      .synonyms = {"data", "data_path", "dataset", "dataset_dir", "train_data", "dataset_name"},
      .doc = "The directory with the files of train, val and test."}

@@ -67,13 +67,16 @@ Prediction SavedRun::predict(const std::string& text) const {
 
 Metrics SavedRun::evaluate(const std::string& split, const std::string& data_dir, Progress& progress) const {
   const std::string& dir = data_dir.empty() ? config_.task.data_dir : data_dir;
-  const std::vector<std::string> names = data::read_class_names(dir);
+  const data::DataFormat format = data_format(config_.task);
+  const std::vector<std::string> names =
+      data::has_class_names(format, dir) ? data::read_class_names(dir) : class_names_;
   if (names != class_names_) {
     fail(ErrorKind::data, "E-DATA-CLASSES",
          message(dir, "/mapping.txt: the classes are ", listed(names), ", but the model was trained for ",
                  listed(class_names_), ", in this order"));
   }
-  const data::EncodedTexts texts = read_split(dir, split, 0, *tokenizer_, progress);
+  const data::EncodedTexts texts =
+      encode_rows(data::read_dataset(format, dir, split, class_names_), *tokenizer_, progress);
   return trainer::evaluate(*model_, texts,
                            {.rule = rule_, .pad_id = tokenizer_->vocab().special().pad, .name = "evaluating " + split},
                            progress);

@@ -29,11 +29,10 @@ Json machine_json() {
       .set("instructions", machine.instructions);
 }
 
-Json data_hashes(const std::string& dir) {
+Json data_hashes(const config::TaskConfig& task) {
   Json out = Json::object();
-  for (const char* file : {"mapping.txt", "train_text.txt", "train_labels.txt", "val_text.txt", "val_labels.txt",
-                           "test_text.txt", "test_labels.txt"}) {
-    out.set(file, hash_of_file(message(dir, "/", file)));
+  for (const std::string& file : data::data_files(data_format(task), task.data_dir)) {
+    out.set(file, hash_of_file(message(task.data_dir, "/", file)));
   }
   return out;
 }
@@ -45,7 +44,7 @@ Json run_json(const config::Config& config, const models::BertClassifier& model)
       .set("machine", machine_json())
       .set("parameters", model.parameter_count())
       .set("xxh3_128", Json::object()
-                           .set("data", data_hashes(config.task.data_dir))
+                           .set("data", data_hashes(config.task))
                            .set("vocabulary", hash_of_file(config.tokenizer.vocab))
                            .set("start_weights", hash_of_tensors(model.parameters())));
 }
