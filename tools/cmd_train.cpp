@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "tools/commands.h"
 #include "tools/config/config.h"
+#include "tools/trainer/dry_run.h"
 #include "tools/trainer/train.h"
 
 namespace mixtape::tools {
@@ -19,7 +20,6 @@ struct Options {
 void refuse_what_is_to_come(const Options& options) {
   const char* option = options.recover_with_changes ? "--recover-with-changes"
                        : options.recover            ? "--recover"
-                       : options.dry_run            ? "--dry-run"
                                                     : nullptr;
   if (option != nullptr) {
     fail(ErrorKind::config, "E-NOT-BUILT",
@@ -34,6 +34,7 @@ void train(const Options& options) {
   trainer::Progress progress(options.quiet     ? trainer::Verbosity::quiet
                              : options.verbose ? trainer::Verbosity::verbose
                                                : trainer::Verbosity::normal);
+  if (options.dry_run) return print(trainer::dry_run(config, options.dir, options.force, progress));
   (void)trainer::train(config, options.dir, options.force, progress);
 }
 
@@ -48,7 +49,7 @@ void add_train(Program& program) {
   verb.flag("--force", options->force, "rename a DIR that is not empty to DIR.bak-N; nothing is deleted");
   verb.flag("--recover", options->recover, "go on with the run in DIR (not built yet)");
   verb.flag("--recover-with-changes", options->recover_with_changes, "the same with other values (not built yet)");
-  verb.flag("--dry-run", options->dry_run, "check everything, train nothing (not built yet)");
+  verb.flag("--dry-run", options->dry_run, "read and check everything, print the plan, write nothing");
   add_set_option(verb, options->sets);
   verb.flag("-q,--quiet", options->quiet, "only warnings and errors");
   verb.flag("-v,--verbose", options->verbose, "more about what was read and written", {"--quiet"});

@@ -22,6 +22,7 @@ void add_evaluate(Program& program);
 void add_predict(Program& program);
 void add_tokenize(Program& program);
 void add_config(Program& program);
+void add_data(Program& program);
 void add_bench(Program& program);
 void add_inspect(Program& program);
 void add_ops(Program& program);

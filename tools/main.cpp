@@ -14,11 +14,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 /// Verbs that come later. Typed, they say so; no help text lists them.
-const Words verbs_to_come = {"config init",
-                             "config schema",
-                             "config explain",
-                             "data",
-                             "report",
+const Words verbs_to_come = {"report",
                              "export",
                              "teach",
                              "lint",
@@ -32,8 +28,8 @@ const Words verbs_to_come = {"config init",
                              "inspect compare"};
 
 void describe(Program& program) {
-  for (const auto add :
-       {add_train, add_evaluate, add_predict, add_tokenize, add_config, add_bench, add_inspect, add_ops, add_doctor})
+  for (const auto add : {add_train, add_evaluate, add_predict, add_tokenize, add_config, add_data, add_bench,
+                         add_inspect, add_ops, add_doctor})
     add(program);
 }
 

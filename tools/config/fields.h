@@ -62,7 +62,9 @@ struct Field {
   std::vector<Choice> choices = {};
   bool nullable = false;  ///< null stands for the empty path or for 0
   bool required = false;
-  bool trajectory = true;                       ///< another value changes the weights that a run ends with
+  bool trajectory = true;  ///< another value changes the weights that a run ends with, in a run where the key acts
+  /// Other keys that make this one act, as --set takes them, with blanks between; "": it acts in any run.
+  std::string_view acts_in = {};
   std::vector<std::string_view> synonyms = {};  ///< what other systems and people call it
   std::string_view not_built = {};              ///< why every value but the default is refused for now
   std::string_view doc;
