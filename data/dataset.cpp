@@ -186,9 +186,9 @@ Dataset read_dataset(DataFormat format, const std::string& data_dir, const std::
   Records records = read_records(format, data.text_file);
   data.class_names = class_names.empty() ? find_classes(format, data_dir, split, records) : class_names;
   if (data.class_names.size() < 2) {
-    fail_data("E-DATA-CLASSES", message(at_line(data.text_file, records.rows.front().line),
-                                        ": all rows have the label ", data::quoted(data.class_names.front()),
-                                        "; there must be two classes or more to learn to tell them apart"));
+    fail_data("E-DATA-CLASSES",
+              message(at_line(data.text_file, records.rows.front().line), ": only one class, ",
+                      data::quoted(data.class_names.front()), "; there must be two classes or more to tell apart"));
   }
   take_rows(records, data);
   if (max_rows > 0 && max_rows < data.rows()) {

@@ -10,7 +10,7 @@
 namespace mixtape::data {
 namespace {
 
-constexpr size_t kMostLines = 10, kMostExamples = 5;
+constexpr size_t kMostLines = 10, kMostExamples = 5, kProgressRows = 1000;
 
 bool has_control(std::string_view text) {
   const char* at = text.data();
@@ -50,7 +50,8 @@ void count_duplicates(const Dataset& rows, SplitSurvey& out) {
   }
 }
 
-void count_tokens(const Dataset& rows, const Tokenizer& tokenizer, int64_t max_length, SplitSurvey& out) {
+void count_tokens(const Dataset& rows, const Tokenizer& tokenizer, int64_t max_length, SplitSurvey& out,
+                  const std::function<void(int64_t)>& progress) {
   const int32_t unknown = tokenizer.vocab().special().unk;
   std::vector<int64_t> lengths;
   for (const std::string& text : rows.texts) {
@@ -61,6 +62,7 @@ void count_tokens(const Dataset& rows, const Tokenizer& tokenizer, int64_t max_l
     out.unknown += std::count(ids.begin(), ids.end(), unknown);
     if (length > max_length) ++out.cut;
     if (ids.empty()) ++out.empty;
+    if (progress && lengths.size() % kProgressRows == 0) progress(static_cast<int64_t>(lengths.size()));
   }
   if (lengths.empty()) return;
   std::sort(lengths.begin(), lengths.end());
@@ -73,14 +75,15 @@ void count_tokens(const Dataset& rows, const Tokenizer& tokenizer, int64_t max_l
 
 }  // namespace
 
-SplitSurvey survey(const Dataset& rows, const Tokenizer& tokenizer, int64_t max_length) {
+SplitSurvey survey(const Dataset& rows, const Tokenizer& tokenizer, int64_t max_length,
+                   const std::function<void(int64_t)>& progress) {
   SplitSurvey out;
   out.split = rows.split;
   out.text_file = rows.text_file;
   out.rows = rows.rows();
   out.per_class.resize(rows.class_names.size());
   for (const int32_t label : rows.labels) ++out.per_class[static_cast<size_t>(label)];
-  count_tokens(rows, tokenizer, max_length, out);
+  count_tokens(rows, tokenizer, max_length, out, progress);
   count_duplicates(rows, out);
   count_bytes(rows, out);
   return out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,10 @@ struct SplitSurvey {
   int64_t not_nfc = 0;              ///< rows that are not in normal form C
 };
 
-/// `tokenizer` must not cut (max_length 0); `max_length` is what training will cut to.
-SplitSurvey survey(const Dataset& rows, const Tokenizer& tokenizer, int64_t max_length);
+/// `tokenizer` must not cut (max_length 0); `max_length` is what training will cut to. `progress(rows done)` is called
+/// now and then; it may throw to stop.
+SplitSurvey survey(const Dataset& rows, const Tokenizer& tokenizer, int64_t max_length,
+                   const std::function<void(int64_t)>& progress = {});
 
 /// Texts that stand in two splits, byte for byte: what was trained on is tested with.
 struct Leak {

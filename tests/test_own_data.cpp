@@ -68,6 +68,20 @@ TEST_CASE("own data: the sigmoid head refuses three classes and says what to set
   CHECK_FALSE(std::filesystem::exists(run));
 }
 
+TEST_CASE("own data: F19, one row fills no batch and trains all the same; one class is no task") {
+  const TinyRun tiny(1);
+  const std::string train = "train '" + tiny.config_path() + "' -q -s '" + tiny.path("run") + "' ";
+  CHECK(run_program(train + "--set trainer.per_device_train_batch_size=64").exit_code == 0);
+  tiny.folder().write("data/mapping.txt", "0\tonly\n");
+  for (const std::string split : {"train", "val", "test"}) {
+    tiny.folder().write("data/" + split + "_text.txt", "you\n");
+    tiny.folder().write("data/" + split + "_labels.txt", "0\n");
+  }
+  const ProgramResult result = run_program(train + "--force");
+  CHECK(result.exit_code == 3);
+  CHECK(contains(result.err, "E-DATA-CLASSES"));
+}
+
 TEST_CASE("own data: a dry run reads and checks everything, and writes nothing") {
   const TempFolder folder;
   for (const std::string split : {"train", "val", "test"}) write_split(folder, split, "tsv", 9);

@@ -103,15 +103,21 @@ TEST_CASE("data check: good data, in words and as JSON") {
   const std::string check = "data check '" + tiny.config_path() + "'";
   const ProgramResult text = run_program(check);
   CHECK(text.exit_code == 0);
-  for (const std::string words :
-       {"train  24 rows", "plain 16 (66.67%), rude 8 (33.33%)", "at 16 tokens", "in both train and val"})
+  for (const std::string words : {"train  24 rows", "plain 16 (66.67%), rude 8 (33.33%)", "at 16 tokens"})
     CHECK_MESSAGE(contains(text.out, words), words);
   CHECK(contains(text.err, "warning W-DATA  "));
   CHECK_FALSE(contains(text.err, "you are"));
+  tiny.folder().write("data/val_text.txt", "other\nyou are rude !\nother\n");
+  tiny.folder().write("data/test_text.txt", "you are rude !\n");
+  tiny.folder().write("data/val_labels.txt", "0\n1\n0\n");
+  tiny.folder().write("data/test_labels.txt", "1\n");
+  const ProgramResult leak = run_program(check);
+  CHECK(contains(leak.out, "in both val and test  1 rows of test: line 1\n"));
+  CHECK(contains(leak.err, "test_text.txt repeat a text of"));
   const ProgramResult json = run_program(check + " --json --set trainer.max_train_rows=2");
   const nlohmann::json read = nlohmann::json::parse(json.out);
   CHECK(read["splits"]["train"]["rows"] == 2);
-  CHECK(read["splits"]["val"]["rows"] == 10);
+  CHECK(read["splits"]["val"]["rows"] == 3);
   CHECK(read["splits"]["test"]["classes"].size() == 2);
   CHECK(read["splits"]["train"]["tokens"]["min"] <= read["splits"]["train"]["tokens"]["max"]);
   CHECK(contains(json.err, "do not fill one batch of 4"));

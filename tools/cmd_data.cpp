@@ -95,12 +95,15 @@ std::vector<data::Dataset> read_splits(const config::Config& config) {
 }
 
 Findings look_at(const config::Config& config, const std::vector<data::Dataset>& splits) {
+  trainer::Progress progress;
   config::TokenizerConfig uncut = config.tokenizer;
   uncut.max_length = 0;
   const data::Tokenizer tokenizer = trainer::make_tokenizer(uncut);
   Findings found{.class_names = splits[0].class_names, .splits = {}, .leaks = {}, .warnings = {}};
   for (const data::Dataset& split : splits) {
-    found.splits.push_back(data::survey(split, tokenizer, config.tokenizer.max_length));
+    trainer::Activity activity(progress, "looking at " + split.split, split.rows());
+    found.splits.push_back(
+        data::survey(split, tokenizer, config.tokenizer.max_length, [&](int64_t done) { activity.done(done); }));
   }
   for (size_t first = 0; first < splits.size(); ++first) {
     for (size_t second = first + 1; second < splits.size(); ++second) {
