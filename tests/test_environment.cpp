@@ -66,13 +66,35 @@ TEST_CASE("environment: F21, locale, time zone, umask and variables change nothi
   const TinyRun tiny;
   const Left plain = train(tiny, "");
   CHECK(plain.losses.find(',') == std::string::npos);
-  for (const std::string before :
-       {"LC_ALL=de_DE.UTF-8", "LC_ALL=tr_TR.UTF-8 LANG=tr_TR.UTF-8", "LC_ALL=C", "LC_NUMERIC=de_DE.UTF-8 LANG=xx",
-        "TZ=Asia/Kathmandu", "TZ=Nowhere/Never", "umask 077;", "umask 000;", "env -i", "TERM=xterm COLUMNS=1"}) {
+  // A real German locale, where one can be made; else the name of one that is not installed.
+  const std::string made = "localedef -i de_DE -f UTF-8 '" + tiny.path("de_DE.UTF-8") + "' >/dev/null 2>&1";
+  const std::string german = std::system(made.c_str()) == 0 ? "LOCPATH='" + tiny.folder().path() + "' " : "";
+  const std::string locale = german.empty() ? "no German locale could be made" : "with a German locale";
+  MESSAGE(locale);
+  for (const std::string& before :
+       std::vector<std::string>{german + "LC_ALL=de_DE.UTF-8", "LC_ALL=tr_TR.UTF-8 LANG=tr_TR.UTF-8", "LC_ALL=C",
+                                "LC_NUMERIC=de_DE.UTF-8 LANG=xx", "TZ=Asia/Kathmandu", "TZ=Nowhere/Never", "umask 077;",
+                                "umask 000;", "env -i", "TERM=xterm COLUMNS=1"}) {
     CAPTURE(before);
     const Left left = train(tiny, before);
     CHECK((left == plain));
   }
+}
+
+TEST_CASE("environment: F21, no source asks for a locale, wherever one is installed") {  // B38
+  int files = 0;
+  for (const std::string folder : {"core", "autograd", "ops", "nn", "optim", "amp", "data", "models", "tools"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(MIXTAPE_SOURCE_DIR "/" + folder)) {
+      const std::string suffix = entry.path().extension().string();
+      if (suffix != ".cpp" && suffix != ".h") continue;
+      ++files;
+      const std::string source = slurp(entry.path().string());
+      CAPTURE(entry.path().string());
+      for (const char* name : {"setlocale", "std::locale", "imbue", "strtod(", "atof(", "std::stod("})
+        CHECK_MESSAGE(!contains(source, name), name);
+    }
+  }
+  CHECK(files > 200);
 }
 
 TEST_CASE("environment: F21, the umask decides who may read, and nothing else does") {
