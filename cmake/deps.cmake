@@ -9,6 +9,9 @@ find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(DNNL_LIBRARY dnnl)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 find_library(XXHASH_LIBRARY xxhash REQUIRED)
+# By hand too: Debian's package file insists on the zip tools of another package.
+find_path(ZIP_INCLUDE_DIR zip.h REQUIRED)
+find_library(ZIP_LIBRARY zip REQUIRED)
 
 if(MIXTAPE_GEMM STREQUAL "auto")
   if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
@@ -28,7 +31,8 @@ message(STATUS "matrix products on the CPU by ${MIXTAPE_GEMM_ENGINE}")
 
 add_library(mixtape_dependencies INTERFACE)
 target_link_libraries(mixtape_dependencies INTERFACE
-  OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json fmt::fmt CLI11::CLI11 Eigen3::Eigen ${XXHASH_LIBRARY})
+  OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json fmt::fmt CLI11::CLI11 Eigen3::Eigen ${XXHASH_LIBRARY}
+  ${ZIP_LIBRARY})
 if(MIXTAPE_GEMM_ENGINE STREQUAL "onednn")
   target_include_directories(mixtape_dependencies INTERFACE ${DNNL_INCLUDE_DIR})
   target_link_libraries(mixtape_dependencies INTERFACE ${DNNL_LIBRARY})

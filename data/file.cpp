@@ -35,6 +35,15 @@ InputFile::~InputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+std::string InputFile::real_path() const {
+  std::string target(4096, '\0');
+  const std::string link = message("/proc/self/fd/", descriptor_);
+  const ssize_t length = ::readlink(link.c_str(), target.data(), target.size());
+  if (length < 0) fail_read(path_, errno);
+  target.resize(static_cast<size_t>(length));
+  return target;
+}
+
 uint64_t InputFile::size() const {
   struct stat info {};
   if (::fstat(descriptor_, &info) != 0) fail_read(path_, errno);

@@ -24,6 +24,8 @@ class InputFile {
   ~InputFile();
 
   const std::string& path() const { return path_; }
+  /// Where the open file really lies, all links followed.
+  std::string real_path() const;
   uint64_t size() const;
   /// Reads bytes from `offset` on until `target` is full or the file ends; returns how many.
   size_t read_at(uint64_t offset, std::span<std::byte> target) const;

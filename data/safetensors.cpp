@@ -47,7 +47,7 @@ void check_name(const std::string& name) {
   };
   if (name.empty()) refuse("is empty");
   if (name == metadata_key) refuse("is reserved: no reader would take it for a tensor");
-  if (name.size() > safetensors_limit::name_bytes) refuse("is longer than 512 bytes");
+  if (name.size() > weight_limit::name_bytes) refuse("is longer than 512 bytes");
   if (name.find('\0') != std::string::npos) refuse("holds a NUL");
   if (!is_valid_utf8(name)) refuse("is not UTF-8");
 }
@@ -97,8 +97,13 @@ std::string make_header(const std::vector<NamedTensor>& tensors, const Metadata&
 }  // namespace
 
 SafeTensorsFile SafeTensorsFile::open(const std::string& path) {
-  InputFile file(path, ErrorKind::model, "E-FILE-MISSING");
-  const auto refuse = [&](const std::string& why) { fail_model("E-FILE-SAFETENSORS", message(path, ": ", why)); };
+  return open(InputFile(path, ErrorKind::model, "E-FILE-MISSING"));
+}
+
+SafeTensorsFile SafeTensorsFile::open(InputFile file) {
+  const auto refuse = [&](const std::string& why) {
+    fail_model("E-FILE-SAFETENSORS", message(file.path(), ": ", why));
+  };
   const uint64_t size = file.size();
   std::vector<std::byte> start(8);
   start.resize(file.read_at(0, start));
@@ -146,7 +151,7 @@ void write_safetensors(const std::function<void(std::span<const std::byte>)>& si
                        const Metadata& metadata) {
   order(tensors);
   const std::string header = make_header(tensors, metadata);
-  if (header.size() > safetensors_limit::header_bytes || tensors.size() > safetensors_limit::tensors) {
+  if (header.size() > weight_limit::header_bytes || tensors.size() > weight_limit::tensors) {
     fail_model("E-FILE-SAFETENSORS",
                message("write_safetensors: ", tensors.size(), " tensors with a header of ", header.size(),
                        " bytes are more than a reader takes; write several files"));

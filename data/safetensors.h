@@ -6,25 +6,17 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/dtype.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "data/file.h"
+#include "data/parsed.h"
 
 namespace mixtape::data {
-
-/// What a file may have at most; checked before anything is allocated for it.
-namespace safetensors_limit {
-inline constexpr uint64_t header_bytes = 100'000'000;
-inline constexpr size_t tensors = 65'536;  // and as many entries of metadata
-inline constexpr size_t name_bytes = 512;
-}  // namespace safetensors_limit
 
 struct TensorEntry {
   std::string name;
@@ -39,13 +31,6 @@ using Metadata = std::map<std::string, std::string>;
 struct SafeTensorsHeader {
   std::vector<TensorEntry> tensors;  ///< sorted by name
   Metadata metadata;
-};
-
-/// A value, or why there is none: what a parser of untrusted bytes returns instead of throwing.
-template <class T>
-struct Parsed {
-  std::optional<T> value;
-  std::string error;  ///< empty exactly if there is a value
 };
 
 /// The header's length N from the first 8 bytes of a file of `file_size` bytes: at most the limit, and 8 + N <=
@@ -63,6 +48,7 @@ class SafeTensorsFile {
  public:
   /// Errors are kind model and name the path: E-FILE-MISSING, E-FILE-SAFETENSORS (and what is wrong).
   static SafeTensorsFile open(const std::string& path);
+  static SafeTensorsFile open(InputFile file);
 
   const std::string& path() const { return file_.path(); }
   const std::vector<TensorEntry>& tensors() const { return header_.tensors; }  ///< sorted by name

@@ -61,7 +61,7 @@ bool HeaderReader::object(const std::function<bool(const std::string& key)>& mem
   std::string key;
   for (size_t count = 1;; ++count) {
     if (count > most_members) return refuse(message("more than ", most_members, " entries"));
-    if (!string(key, safetensors_limit::name_bytes) || !expect(':') || !member(key)) return false;
+    if (!string(key, weight_limit::name_bytes) || !expect(':') || !member(key)) return false;
     if (accept('}')) return true;
     if (!expect(',')) return false;
   }
@@ -169,18 +169,6 @@ std::optional<DType> dtype_of_name(std::string_view name) {
   return std::nullopt;
 }
 
-/// The bytes of a tensor, or nothing when the product leaves int64. A zero does not excuse the other factors.
-std::optional<uint64_t> byte_count(const std::vector<uint64_t>& dims, DType dtype) {
-  uint64_t product = static_cast<uint64_t>(size_of(dtype));
-  bool zero = false;
-  for (const uint64_t dim : dims) {
-    zero = zero || dim == 0;
-    if (dim != 0 && product > largest / dim) return std::nullopt;
-    product *= dim == 0 ? 1 : dim;
-  }
-  return zero ? 0 : product;
-}
-
 /// One tensor's object. Offsets stay relative to the data here.
 bool read_entry(HeaderReader& reader, TensorEntry& entry) {
   std::string dtype_name;
@@ -188,7 +176,7 @@ bool read_entry(HeaderReader& reader, TensorEntry& entry) {
   bool has_dtype = false, has_shape = false, has_offsets = false;
   const auto once = [&](bool& has) { return has ? reader.refuse("the same field twice") : (has = true); };
   const auto field = [&](const std::string& key) {
-    if (key == "dtype") return once(has_dtype) && reader.string(dtype_name, safetensors_limit::name_bytes);
+    if (key == "dtype") return once(has_dtype) && reader.string(dtype_name, weight_limit::name_bytes);
     if (key == "shape") return once(has_shape) && reader.integers(shape, max_rank);
     if (key == "data_offsets") return once(has_offsets) && reader.integers(offsets, 2);
     return reader.refuse(message("unknown field ", quoted(key), "; expected dtype, shape and data_offsets"));
@@ -218,9 +206,9 @@ bool read_metadata(HeaderReader& reader, Metadata& metadata) {
   const auto pair = [&](const std::string& key) {
     const auto [entry, fresh] = metadata.try_emplace(key);
     if (!fresh) return reader.refuse(message("the key ", quoted(key), " twice in __metadata__"));
-    return reader.string(entry->second, safetensors_limit::header_bytes);
+    return reader.string(entry->second, weight_limit::header_bytes);
   };
-  return reader.object(pair, safetensors_limit::tensors);
+  return reader.object(pair, weight_limit::tensors);
 }
 
 bool read_header(HeaderReader& reader, SafeTensorsHeader& header) {
@@ -235,7 +223,7 @@ bool read_header(HeaderReader& reader, SafeTensorsHeader& header) {
     header.tensors.emplace_back().name = key;
     return read_entry(reader, header.tensors.back());
   };
-  return reader.object(member, safetensors_limit::tensors) && reader.padding();
+  return reader.object(member, weight_limit::tensors) && reader.padding();
 }
 
 /// Sorts by place and checks that the tensors cover the data exactly; why not, or an empty text.
@@ -259,34 +247,23 @@ std::string check_cover(std::vector<TensorEntry>& tensors, uint64_t data_bytes) 
   if (end != data_bytes) return message(data_bytes - end, " bytes behind the last tensor belong to none");
   return {};
 }
-
-/// What a file that is no safetensors file probably is.
-std::string_view guess(std::string_view start) {
-  if (start.starts_with("PK\x03\x04"))
-    return "; it looks like a zip: a PyTorch checkpoint (pytorch_model.bin) renamed?";
-  if (start.starts_with("\x80\x02")) return "; it looks like a pickle: an old PyTorch checkpoint renamed?";
-  if (start.starts_with("<")) return "; it looks like a web page: a download that went wrong?";
-  if (start.starts_with("version ")) return "; it looks like a git-lfs pointer: fetch the file itself";
-  return "";
-}
 }  // namespace
 
 Parsed<uint64_t> parse_header_length(std::span<const std::byte> file_start, uint64_t file_size) {
-  const std::string_view start(reinterpret_cast<const char*>(file_start.data()), file_start.size());
+  const std::string guess = guess_format(file_start);
   if (file_size < length_bytes || file_start.size() < length_bytes) {
-    return {{}, message("has ", file_size, " bytes, a safetensors file begins with an 8-byte length", guess(start))};
+    return {{}, message("has ", file_size, " bytes, a safetensors file begins with an 8-byte length", guess)};
   }
   uint64_t length = 0;
   for (size_t i = 0; i < length_bytes; ++i) length |= std::to_integer<uint64_t>(file_start[i]) << (8 * i);
-  if (length > safetensors_limit::header_bytes) {
+  if (length > weight_limit::header_bytes) {
     return {{},
-            message("says that its header is longer than the ", safetensors_limit::header_bytes, " bytes allowed",
-                    guess(start))};
+            message("says that its header is longer than the ", weight_limit::header_bytes, " bytes allowed", guess)};
   }
   if (length > file_size - length_bytes) {
-    return {{},
-            message("says that its header has ", length, " bytes, but only ", file_size - length_bytes, " follow",
-                    guess(start))};
+    return {
+        {},
+        message("says that its header has ", length, " bytes, but only ", file_size - length_bytes, " follow", guess)};
   }
   return {length, {}};
 }

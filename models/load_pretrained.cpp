@@ -1,26 +1,27 @@
 #include <map>
 
 #include "core/parameter.h"
-#include "data/safetensors.h"
+#include "data/weight_file.h"
 #include "models/pretrained.h"
 #include "models/weight_names.h"
 
 namespace mixtape::models {
 namespace {
 
-using data::SafeTensorsFile;
-using data::TensorEntry;
+using data::Weight;
+using data::WeightFile;
+using Entries = std::map<std::string, const Weight*>;  // by the parameter that each is meant for
 
 struct Assignment {
   Tensor parameter;
-  const TensorEntry* entry;
+  const Weight* entry;
 };
 
 bool is_head(std::string_view name) { return name.starts_with("classifier."); }
 bool is_pooler(std::string_view name) { return name.starts_with("bert.pooler."); }
 
 // W = [0; w], b = [0; b]: the softmax form of one logit.
-bool is_two_way_softmax(const SafeTensorsFile& file, const TensorEntry& weight, const TensorEntry& bias) {
+bool is_two_way_softmax(const WeightFile& file, const Weight& weight, const Weight& bias) {
   if (weight.shape.rank() != 2 || weight.shape[0] != 2 || !(bias.shape == Shape{2})) return false;
   if (!is_float(weight.dtype) || !is_float(bias.dtype)) return false;
   const std::vector<double> w = to_vector(file.read(weight)), b = to_vector(file.read(bias));
@@ -31,8 +32,8 @@ bool is_two_way_softmax(const SafeTensorsFile& file, const TensorEntry& weight, 
 }
 
 // Puts the head in, or says why not.
-std::string load_head(const BertClassifier& model, const SafeTensorsFile& file, const NamedTensors& head) {
-  const TensorEntry *weight = file.find("classifier.weight"), *bias = file.find("classifier.bias");
+std::string load_head(const BertClassifier& model, const WeightFile& file, const NamedTensors& head) {
+  const Weight *weight = file.find("classifier.weight"), *bias = file.find("classifier.bias");
   if (!weight || !bias) return "the file has no classifier: the head starts from fresh weights";
   const Tensor &own_weight = head[0].tensor, &own_bias = head[1].tensor;
   if (weight->shape == own_weight.shape() && bias->shape == own_bias.shape()) {
@@ -50,41 +51,57 @@ std::string load_head(const BertClassifier& model, const SafeTensorsFile& file, 
                  ": the head starts from fresh weights");
 }
 
+Entries entries_of(const WeightFile& file) {
+  Entries entries;
+  for (const Weight& weight : file.tensors()) {
+    const auto [entry, fresh] = entries.emplace(parameter_name(weight.name), &weight);
+    if (fresh) continue;
+    fail(ErrorKind::model, "E-MODEL-TENSORS",
+         message(file.path(), ": ", entry->second->name, " and ", weight.name, " are both meant for ", entry->first));
+  }
+  return entries;
+}
+
+// What is wrong with the tensor that stands for a parameter, as a line of the error; empty: nothing.
+std::string fault_of(const NamedTensor& parameter, const Weight* entry) {
+  const std::string shape = parameter.tensor.shape().str();
+  if (!entry && is_pooler(parameter.name)) {
+    return message("\n  missing: ", parameter.name, " ", shape, " (set model.pooling to cls to do without a pooler)");
+  }
+  if (!entry) return message("\n  missing: ", parameter.name, " ", shape);
+  if (entry->shape == parameter.tensor.shape() && is_float(entry->dtype)) return "";
+  return message("\n  misshapen: ", entry->name, " is ", name_of(entry->dtype), " ", entry->shape.str(),
+                 ", the model needs ", shape);
+}
+
 // Where each parameter's bytes come from; what is left over in `entries` nobody wants. Throws E-MODEL-TENSORS.
-std::vector<Assignment> plan_loading(const NamedTensors& parameters, std::map<std::string, const TensorEntry*>& entries,
-                                     const std::string& path, LoadReport& report) {
+std::vector<Assignment> plan_loading(const NamedTensors& parameters, Entries& entries, const WeightFile& file) {
   std::vector<Assignment> plan;
   std::string faults;
   for (const NamedTensor& parameter : parameters) {
     const auto found = entries.find(parameter.name);
-    if (found == entries.end()) {
-      if (is_pooler(parameter.name))
-        report.pooler_fresh = true;
-      else
-        faults += message("\n  missing: ", parameter.name, " ", parameter.tensor.shape().str());
-      continue;
-    }
-    const TensorEntry& entry = *found->second;
-    if (!(entry.shape == parameter.tensor.shape()) || !is_float(entry.dtype)) {
-      faults += message("\n  misshapen: ", entry.name, " is ", name_of(entry.dtype), " ", entry.shape.str(),
-                        ", the model needs ", parameter.tensor.shape().str());
-    }
-    plan.push_back({parameter.tensor, &entry});
+    const Weight* const entry = found == entries.end() ? nullptr : found->second;
+    faults += fault_of(parameter, entry);
+    if (!entry) continue;
+    plan.push_back({parameter.tensor, entry});
     entries.erase(found);
   }
   if (!faults.empty()) {
     fail(ErrorKind::model, "E-MODEL-TENSORS",
-         message(path, " does not fit the model (check model.config and config.json):", faults));
+         message(file.path(), " does not fit the model (check model.config and config.json):", faults));
   }
   return plan;
 }
 
 }  // namespace
 
-LoadReport load_pretrained(const BertClassifier& model, const std::string& dir) {
-  const SafeTensorsFile file = SafeTensorsFile::open(dir + "/model.safetensors");
-  std::map<std::string, const TensorEntry*> entries;
-  for (const TensorEntry& entry : file.tensors()) entries.emplace(parameter_name(entry.name), &entry);
+LoadReport load_pretrained(const BertClassifier& model, const std::string& dir, const LoadProgress& progress) {
+  const WeightFile file = WeightFile::open(dir);
+  Entries entries = entries_of(file);
+  LoadReport report;
+  report.file = file.path();
+  report.passed_over = file.passed_over();
+  report.has_pooler = entries.count("bert.pooler.dense.weight") > 0;
   NamedTensors encoder, head;
   for (const NamedTensor& parameter : model.parameters()) {
     if (!is_head(parameter.name)) {
@@ -94,11 +111,12 @@ LoadReport load_pretrained(const BertClassifier& model, const std::string& dir) 
     head.push_back(parameter);
     entries.erase(parameter.name);
   }
-  LoadReport report;
-  const std::vector<Assignment> plan = plan_loading(encoder, entries, file.path(), report);
-  for (const Assignment& item : plan)
+  const std::vector<Assignment> plan = plan_loading(encoder, entries, file);
+  for (const Assignment& item : plan) {
+    if (progress) progress(report.loaded, std::ssize(plan));
     assign(item.parameter, file.read(*item.entry));  // one at a time: memory stays low
-  report.loaded = static_cast<int64_t>(plan.size());
+    ++report.loaded;
+  }
   report.head_note = load_head(model, file, head);
   report.head_loaded = report.head_note.empty();
   for (const auto& [name, entry] : entries) report.unused.push_back(entry->name);

@@ -1,6 +1,7 @@
-// Hugging Face directories: config.json, model.safetensors, vocab.txt.
+// Hugging Face directories: config.json, the weights, vocab.txt.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,17 +27,24 @@ PretrainedInfo read_pretrained(const std::string& dir);
 
 /// What loading did to the model.
 struct LoadReport {
-  int64_t loaded = 0;
-  std::vector<std::string> unused;  ///< tensors of the file that the model has no place for
-  bool head_loaded = false;         ///< false: the classifier keeps its fresh weights
-  std::string head_note;            ///< why, in a sentence; empty when it was loaded
-  bool pooler_fresh = false;        ///< a pooler is used but the file has none: it keeps its fresh weights
+  std::string file;                      ///< that was read
+  std::vector<std::string> passed_over;  ///< other weight files of the directory
+  int64_t loaded = 0;                    ///< tensors of the encoder
+  std::vector<std::string> unused;       ///< tensors of the file that the model has no place for
+  bool has_pooler = false;               ///< the file has one, whether the model uses it or not
+  bool head_loaded = false;              ///< false: the classifier keeps its fresh weights
+  std::string head_note;                 ///< why, in a sentence; empty when it was loaded
 };
-/// Reads model.safetensors into `model`; 16-bit weights are widened. Names are taken with and without the "bert."
-/// prefix, `LayerNorm.gamma|beta` as weight and bias. A sigmoid head is also taken from the exact two-way softmax form
-/// W = [0; w], b = [0; b]. Throws E-MODEL-TENSORS (kind model) listing every encoder tensor that is missing and every
-/// one of another shape, and then leaves the model as it was.
-LoadReport load_pretrained(const BertClassifier& model, const std::string& dir);
+/// Called before each tensor: so many are read, of so many.
+using LoadProgress = std::function<void(int64_t done, int64_t total)>;
+
+/// Reads the weights of a directory, whichever files they stand in (data::WeightFile), into `model`; 16-bit weights are
+/// widened. One tensor at a time, so that the memory beyond the model's is that of the largest. Names are taken with
+/// and without the "bert." prefix, `LayerNorm.gamma|beta` as weight and bias. A sigmoid head is also taken from the
+/// exact two-way softmax form W = [0; w], b = [0; b]. Throws E-MODEL-TENSORS (kind model) listing every encoder tensor
+/// that is missing (the pooler's too, if the model uses one) and every one of another shape, and then leaves the model
+/// as it was.
+LoadReport load_pretrained(const BertClassifier& model, const std::string& dir, const LoadProgress& progress = {});
 
 /// Writes the directory that read_pretrained and load_pretrained read, and transformers too: config.json with id2label
 /// and a "mixtape" entry, model.safetensors, vocab.txt, tokenizer_config.json, special_tokens_map.json. A sigmoid head

@@ -199,7 +199,7 @@ TEST_CASE("malicious headers are refused, each for its reason") {
 }
 
 TEST_CASE("a header of 100 MB is refused or read in less than two seconds") {
-  const size_t most = safetensors_limit::header_bytes;
+  const size_t most = weight_limit::header_bytes;
   const auto seconds = [](const std::string& header) {
     const std::string file = number(header.size()) + header;
     const std::clock_t start = std::clock();  // of this process: the machine may be busy with others

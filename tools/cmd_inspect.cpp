@@ -53,13 +53,14 @@ void ledger(const Options& options) {
 }  // namespace
 
 void add_inspect(Program& program) {
-  Verb verb = program.root.add("inspect", "what happens inside a step");
+  Verb verb = program.root.add("inspect", "what happens inside a step, and what is in a checkpoint");
   Verb sub = verb.add("ledger", "which op runs in which dtype, by which rule, with which casts");
   const auto options = std::make_shared<Options>();
   sub.option("CONFIG", options->file, {.doc = "configuration file (JSON with comments)", .required = true});
   add_set_option(sub, options->sets);
   sub.flag("--json", options->json, "as JSON: {\"ops\", \"totals\"}");
   sub.action([options] { ledger(*options); });
+  add_inspect_weights(verb);
 }
 
 }  // namespace mixtape::tools

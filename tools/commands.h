@@ -27,6 +27,10 @@ void add_bench(Program& program);
 void add_inspect(Program& program);
 void add_ops(Program& program);
 void add_doctor(Program& program);
+void add_export(Program& program);
+
+/// The verb "weights" of inspect.
+void add_inspect_weights(Verb& inspect);
 
 /// Adds `--set a.b=VALUE`, once for each value; they stay in the order of the command line.
 void add_set_option(Verb& verb, std::vector<std::string>& sets);

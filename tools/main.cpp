@@ -15,11 +15,9 @@ using Words = std::vector<std::string>;
 
 /// Verbs that come later. Typed, they say so; no help text lists them.
 const Words verbs_to_come = {"report",
-                             "export",
                              "teach",
                              "lint",
                              "bench infer",
-                             "inspect weights",
                              "inspect memory",
                              "inspect speed",
                              "inspect histogram",
@@ -29,7 +27,7 @@ const Words verbs_to_come = {"report",
 
 void describe(Program& program) {
   for (const auto add : {add_train, add_evaluate, add_predict, add_tokenize, add_config, add_data, add_bench,
-                         add_inspect, add_ops, add_doctor})
+                         add_inspect, add_ops, add_doctor, add_export})
     add(program);
 }
 

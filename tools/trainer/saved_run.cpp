@@ -13,7 +13,15 @@
 namespace mixtape::trainer {
 namespace {
 
-std::unique_ptr<models::BertClassifier> load_model(const std::string& dir, const models::PretrainedInfo& info) {
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<models::BertClassifier> load_saved_model(const std::string& dir, const models::PretrainedInfo& info) {
   if (!info.pooling || !info.head || info.class_names.empty()) {
     fail(ErrorKind::model, "E-RUN-DIR", dir + "/config.json: expected the id2label and mixtape entries of a saved run");
   }
@@ -24,20 +32,11 @@ std::unique_ptr<models::BertClassifier> load_model(const std::string& dir, const
   config.num_labels = std::ssize(info.class_names);
   auto model = std::make_unique<models::BertClassifier>(config, 0);
   const models::LoadReport report = models::load_pretrained(*model, dir);
-  if (!report.head_loaded || report.pooler_fresh) {
-    fail(ErrorKind::model, "E-MODEL-TENSORS",
-         message(dir, ": the trained head is not in it. ", report.pooler_fresh ? "no pooler" : report.head_note));
+  if (!report.head_loaded) {
+    fail(ErrorKind::model, "E-MODEL-TENSORS", message(dir, ": the trained head is not in it. ", report.head_note));
   }
   return model;
 }
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
-}  // namespace
 
 SavedRun::SavedRun(const std::string& dir, Progress& progress) {
   const RunDir run = RunDir::open(dir);
@@ -49,7 +48,7 @@ SavedRun::SavedRun(const std::string& dir, Progress& progress) {
   config_.tokenizer.vocab = info.vocab.empty() ? run.best() + "/vocab.txt" : info.vocab;
   tokenizer_ = std::make_unique<data::Tokenizer>(make_tokenizer(config_.tokenizer));
   activity.done(0);
-  model_ = load_model(run.best(), info);
+  model_ = load_saved_model(run.best(), info);
   activity.done(0);
   rule_ = make_precision(config_).rule;
 }

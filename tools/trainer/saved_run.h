@@ -8,6 +8,7 @@
 #include "core/op.h"
 #include "data/tokenizer.h"
 #include "models/classifier.h"
+#include "models/pretrained.h"
 #include "tools/config/config.h"
 #include "tools/trainer/metrics.h"
 #include "tools/trainer/progress.h"
@@ -18,6 +19,10 @@ struct Prediction {
   int64_t label = 0;
   std::vector<double> probabilities;  ///< by label
 };
+
+/// The model of best/, or of a directory that was exported from it. Throws E-RUN-DIR (model) when config.json lacks
+/// what Mixtape writes there, E-MODEL-TENSORS when the weights do not fit.
+std::unique_ptr<models::BertClassifier> load_saved_model(const std::string& dir, const models::PretrainedInfo& info);
 
 class SavedRun {
  public:

@@ -1,6 +1,7 @@
 #include "tools/trainer/setup.h"
 
 #include <filesystem>
+#include <optional>
 
 #include "amp/policy.h"
 #include "core/error.h"
@@ -56,11 +57,17 @@ std::string listed(const std::vector<std::string>& names) {
 
 void load_weights(const models::BertClassifier& model, const std::string& dir,
                   const std::vector<std::string>& class_names, Progress& progress) {
-  const models::LoadReport report = models::load_pretrained(model, dir);
-  progress.note(message("weights from ", dir, ": ", report.loaded, " encoder tensors",
+  std::optional<Activity> activity;
+  const models::LoadReport report = models::load_pretrained(model, dir, [&](int64_t done, int64_t total) {
+    if (!activity) activity.emplace(progress, "loading " + dir, total);
+    activity->done(done);
+  });
+  activity.reset();
+  progress.note(message("weights from ", report.file, ": ", report.loaded, " encoder tensors",
                         report.head_loaded ? " and the head" : ""));
+  if (!report.passed_over.empty()) progress.note("not read: " + listed(report.passed_over));
   if (!report.head_loaded) progress.note(report.head_note);
-  if (report.pooler_fresh) progress.note("the pooler is not in the file: it starts from fresh weights");
+  if (!report.has_pooler) progress.detail("the file has no pooler; this model needs none");
   if (!report.unused.empty()) {
     progress.note(message(static_cast<int64_t>(report.unused.size()), " tensors of the file are not used",
                           report.unused.size() <= 4 ? ": " + listed(report.unused) : ""));
