@@ -2,6 +2,7 @@
 // with a check.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

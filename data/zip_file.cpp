@@ -195,9 +195,10 @@ std::string ZipFile::read(const ZipMember& member, uint64_t offset, std::span<st
     if (got == 0) return because("is cut off");
     target = target.subspan(static_cast<size_t>(got));
   }
+  if (wanted != member.bytes) return "";
   std::byte more;  // the checksum is compared when the end is seen
-  if (wanted == member.bytes && zip_fread(file.get(), &more, 1) != 0) return failed();
-  return "";
+  const zip_int64_t left = zip_fread(file.get(), &more, 1);
+  return left < 0 ? failed() : left > 0 ? because("is longer than the zip says") : "";
 }
 
 }  // namespace mixtape::data

@@ -19,7 +19,7 @@ ClassifierConfig checked(const ClassifierConfig& c) {
 
 }  // namespace
 
-BertClassifier::BertClassifier(const ClassifierConfig& config, uint64_t seed)
+BertClassifier::BertClassifier(const ClassifierConfig& config)
     : config_(checked(config)),
       bert_(config.bert, config.pooling == Pooling::pooler, config.activation_checkpointing),
       dropout_(config.head_dropout),
@@ -27,7 +27,16 @@ BertClassifier::BertClassifier(const ClassifierConfig& config, uint64_t seed)
   add_child("bert", bert_);
   add_child("dropout", dropout_);
   add_child("classifier", classifier_);
+}
+
+BertClassifier::BertClassifier(const ClassifierConfig& config, uint64_t seed) : BertClassifier(config) {
   nn::init_normal(*this, config.bert.initializer_range, seed);
+}
+
+void BertClassifier::draw_head(uint64_t seed) const {
+  for (const NamedTensor& parameter : parameters()) {
+    if (parameter.name == "classifier.weight") nn::init_normal(parameter, config_.bert.initializer_range, seed);
+  }
 }
 
 Tensor BertClassifier::logits(const BertInput& input, bool train) const {

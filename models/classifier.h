@@ -8,9 +8,14 @@ namespace mixtape::models {
 
 class BertClassifier : public nn::Module {
  public:
+  /// Weights as their layers make them (zeros, ones): for a model whose weights come from a file.
+  explicit BertClassifier(const ClassifierConfig& config);
   /// All weights drawn with std initializer_range: a pure function of (seed, parameter name). Parameter names:
   /// "bert.…" and "classifier.weight|bias".
   BertClassifier(const ClassifierConfig& config, uint64_t seed);
+
+  /// Draws the head's weights alone, the same numbers as if all had been drawn.
+  void draw_head(uint64_t seed) const;
 
   const ClassifierConfig& config() const { return config_; }
   const Bert& bert() const { return bert_; }

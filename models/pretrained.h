@@ -32,7 +32,7 @@ struct LoadReport {
   int64_t loaded = 0;                    ///< tensors of the encoder
   std::vector<std::string> unused;       ///< tensors of the file that the model has no place for
   bool has_pooler = false;               ///< the file has one, whether the model uses it or not
-  bool head_loaded = false;              ///< false: the classifier keeps its fresh weights
+  bool head_loaded = false;              ///< false: the classifier keeps the weights that it had
   std::string head_note;                 ///< why, in a sentence; empty when it was loaded
 };
 /// Called before each tensor: so many are read, of so many.

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "core/factory.h"
+#include "core/tensor.h"
 #include "data/weight_file.h"
 #include "tools/commands.h"
 #include "tools/trainer/json.h"
@@ -22,19 +22,36 @@ struct Summary {
   std::vector<double> first;  // at most eight, row-major
 };
 
-/// Piece by piece: the values of a large tensor as doubles would take twice its memory.
-Summary summarize(const Tensor& tensor) {
-  constexpr int64_t piece = 1 << 16;
-  constexpr size_t shown = 8;
+template <class T>
+Summary summarize_as(const Tensor& tensor) {
+  constexpr int64_t shown = 8;
   Summary out;
-  for (int64_t begin = 0; begin < tensor.numel(); begin += piece) {
-    const int64_t count = std::min(piece, tensor.numel() - begin);
-    for (const double value : to_vector(Tensor(tensor.storage(), {{count}, {1}, begin, tensor.dtype()}))) {
-      out.sum += value;
-      if (out.first.size() < shown) out.first.push_back(value);
-    }
+  const T* const values = tensor.data<T>();
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    double value = 0;
+    if constexpr (is_low(dtype_of<T>))
+      value = to_float(values[i]);
+    else
+      value = static_cast<double>(values[i]);
+    out.sum += value;
+    if (i < shown) out.first.push_back(value);
   }
   return out;
+}
+
+/// Of a contiguous tensor.
+Summary summarize(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::f32: return summarize_as<float>(tensor);
+    case DType::f16: return summarize_as<half>(tensor);
+    case DType::bf16: return summarize_as<bf16>(tensor);
+    case DType::f64: return summarize_as<double>(tensor);
+    case DType::i64: return summarize_as<int64_t>(tensor);
+    case DType::i32: return summarize_as<int32_t>(tensor);
+    case DType::u8: return summarize_as<uint8_t>(tensor);
+    case DType::boolean: return summarize_as<bool>(tensor);
+  }
+  return {};
 }
 
 trainer::Json number(double value) {
@@ -56,9 +73,11 @@ trainer::Json as_json(const data::Weight& weight, const Summary& summary) {
 
 /// The weights of a run are those of its best model.
 std::string resolve(const std::string& path) {
-  const std::string best = path + "/best";
-  std::error_code ignored;
-  return std::filesystem::is_directory(best, ignored) ? best : path;
+  const auto has_weights = [](const std::string& dir) {
+    std::error_code ignored;
+    return std::filesystem::exists(dir + "/model.safetensors", ignored);
+  };
+  return !has_weights(path) && has_weights(path + "/best") ? path + "/best" : path;
 }
 
 void weights(const Options& options) {

@@ -85,7 +85,7 @@ const std::vector<Block> table = {
      .nullable = true,
      .synonyms = {"model_name_or_path", "model_name", "pretrained_model_name_or_path", "weights", "checkpoint",
                   "pretrained_model", "model_path", "init_checkpoint"},
-     .doc = "A directory with config.json, vocab.txt and model.safetensors to start from; null draws every weight."},
+     .doc = "A directory with config.json, vocab.txt and weights (safetensors or pytorch_model.bin); null draws every weight."},
     {.name = "pooling", .type = Type::choice, .slot = slot<&Config::model, &ModelConfig::pooling>(),
      .choices = {{.value = "cls", .synonyms = {"first", "cls_token"}}, {.value = "pooler", .synonyms = {"tanh"}}},
      .synonyms = {"pooling_strategy", "pool"},

@@ -30,7 +30,7 @@ std::unique_ptr<models::BertClassifier> load_saved_model(const std::string& dir,
   config.pooling = *info.pooling;
   config.head = *info.head;
   config.num_labels = std::ssize(info.class_names);
-  auto model = std::make_unique<models::BertClassifier>(config, 0);
+  auto model = std::make_unique<models::BertClassifier>(config);
   const models::LoadReport report = models::load_pretrained(*model, dir);
   if (!report.head_loaded) {
     fail(ErrorKind::model, "E-MODEL-TENSORS", message(dir, ": the trained head is not in it. ", report.head_note));

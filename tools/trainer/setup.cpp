@@ -55,7 +55,8 @@ std::string listed(const std::vector<std::string>& names) {
   return out;
 }
 
-void load_weights(const models::BertClassifier& model, const std::string& dir,
+/// Returns whether the head was loaded, too.
+bool load_weights(const models::BertClassifier& model, const std::string& dir,
                   const std::vector<std::string>& class_names, Progress& progress) {
   std::optional<Activity> activity;
   const models::LoadReport report = models::load_pretrained(model, dir, [&](int64_t done, int64_t total) {
@@ -78,6 +79,7 @@ void load_weights(const models::BertClassifier& model, const std::string& dir,
     progress.warning(message("warning W-MODEL-LABELS  the head of ", dir, " was trained for the classes ",
                              listed(theirs), "; here they are ", listed(class_names), ", in this order"));
   }
+  return report.head_loaded;
 }
 
 }  // namespace
@@ -110,8 +112,10 @@ std::unique_ptr<models::BertClassifier> make_model(const config::Config& config,
   classifier.num_labels = static_cast<int64_t>(class_names.size());
   classifier.head_dropout = config.model.head_dropout;
   classifier.activation_checkpointing = config.trainer.activation_checkpointing;
-  auto model = std::make_unique<models::BertClassifier>(classifier, static_cast<uint64_t>(config.trainer.seed));
-  if (!config.model.pretrained.empty()) load_weights(*model, config.model.pretrained, class_names, progress);
+  const uint64_t seed = static_cast<uint64_t>(config.trainer.seed);
+  if (config.model.pretrained.empty()) return std::make_unique<models::BertClassifier>(classifier, seed);
+  auto model = std::make_unique<models::BertClassifier>(classifier);  // drawing all would take longer than loading
+  if (!load_weights(*model, config.model.pretrained, class_names, progress)) model->draw_head(seed);
   return model;
 }
 
