@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <utility>
 
 namespace mixtape::data {
 namespace {
@@ -72,41 +72,18 @@ size_t InputFile::read_next(std::span<std::byte> target) {
   }
 }
 
-OutputFile::OutputFile(std::string path) : path_(std::move(path)), temporary_(message(path_, ".tmp.", ::getpid())) {
-  do {
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  } while (descriptor_ < 0 && errno == EINTR);
-  if (descriptor_ < 0) fail_write(errno);
-}
+OutputFile::OutputFile(std::string path)
+    : path_(std::move(path)), temporary_(message(path_, ".tmp.", ::getpid())), file_(temporary_) {}
 
 OutputFile::~OutputFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  ::unlink(temporary_.c_str());
-}
-
-void OutputFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t done = ::write(descriptor_, bytes.data(), bytes.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail_write(errno);
-    bytes = bytes.subspan(static_cast<size_t>(done));
-  }
+  if (!committed_) ::unlink(temporary_.c_str());
 }
 
 void OutputFile::commit() {
-  if (::fsync(descriptor_) != 0) fail_write(errno);
-  if (::close(std::exchange(descriptor_, -1)) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary_.c_str());
-    fail_write(error);
-  }
-}
-
-void OutputFile::fail_write(int error) const {
-  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  fail(ErrorKind::io, full ? "E-IO-NOSPACE" : "E-IO-WRITE",
-       message(path_, ": cannot be written: ", std::strerror(error)));
+  file_.close();
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_write(path_, errno);
+  committed_ = true;
+  sync_directory(parent_directory(path_));
 }
 
 std::string read_file(const std::string& path, ErrorKind kind, const std::string& code, uint64_t max_bytes) {

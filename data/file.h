@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "data/durable.h"
 
 namespace mixtape::data {
 
@@ -38,8 +39,8 @@ class InputFile {
 };
 
 /// A file that appears under its name complete or not at all: written beside it, synced and renamed by commit(),
-/// removed without it. A file that stood there is replaced. Errors are kind io and name the path: E-IO-NOSPACE,
-/// E-IO-WRITE.
+/// removed without it. A file that stood there is replaced. After commit() it is on the disk, name and all. Errors are
+/// kind io and name the path: E-IO-NOSPACE, E-IO-WRITE.
 class OutputFile {
  public:
   explicit OutputFile(std::string path);
@@ -47,14 +48,13 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
 
-  void write(std::span<const std::byte> bytes);
+  void write(std::span<const std::byte> bytes) { file_.write(bytes); }
   void commit();
 
  private:
-  [[noreturn]] void fail_write(int error) const;
-
   std::string path_, temporary_;
-  int descriptor_ = -1;
+  DurableFile file_;
+  bool committed_ = false;
 };
 
 /// The whole file. More than `max_bytes` is an Error of the given kind and code that names both sizes.

@@ -1,0 +1,99 @@
+#include "data/durable.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+
+namespace mixtape::data {
+namespace {
+
+int open_again(const std::string& path, int flags) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
+
+}  // namespace
+
+void fail_write(const std::string& path, int error) {
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  fail(ErrorKind::io, full ? "E-IO-NOSPACE" : "E-IO-WRITE",
+       message(path, ": cannot be written: ", std::strerror(error)));
+}
+
+void write_all(int descriptor, const std::string& path, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(descriptor, bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) fail_write(path, done < 0 ? errno : EIO);
+    bytes = bytes.subspan(static_cast<size_t>(done));
+  }
+}
+
+void sync_descriptor(int descriptor, const std::string& path) {
+  while (::fsync(descriptor) != 0) {
+    if (errno != EINTR) fail_write(path, errno);
+  }
+}
+
+DurableFile::DurableFile(std::string path) : path_(std::move(path)) {
+  descriptor_ = open_again(path_, O_WRONLY | O_CREAT | O_TRUNC);
+  if (descriptor_ < 0) fail_write(path_, errno);
+}
+
+DurableFile::~DurableFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void DurableFile::write(std::span<const std::byte> bytes) {
+  write_all(descriptor_, path_, bytes);
+  size_ += bytes.size();
+}
+
+void DurableFile::close() {
+  sync_descriptor(descriptor_, path_);
+  struct stat info {};
+  if (::fstat(descriptor_, &info) != 0) fail_write(path_, errno);
+  if (static_cast<uint64_t>(info.st_size) != size_) {
+    fail(ErrorKind::io, "E-IO-WRITE",
+         message(path_, ": ", size_, " bytes were written, but the file has ", int64_t{info.st_size}));
+  }
+  // After EINTR the descriptor is closed all the same, and what it held is on the disk since fsync.
+  if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR) fail_write(path_, errno);
+}
+
+void sync_directory(const std::string& path) {
+  const int descriptor = open_again(path, O_RDONLY | O_DIRECTORY);
+  if (descriptor < 0) fail_write(path, errno);
+  int error = 0;
+  while (::fsync(descriptor) != 0) {
+    if (errno == EINTR) continue;
+    error = errno;
+    break;
+  }
+  ::close(descriptor);
+  // EINVAL: this file system cannot sync a directory, and keeps its names durable in its own way.
+  if (error != 0 && error != EINVAL) fail_write(path, error);
+}
+
+std::string parent_directory(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+void rename_durably(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail_write(to, errno);
+  sync_directory(parent_directory(to));
+}
+
+}  // namespace mixtape::data

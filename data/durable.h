@@ -1,0 +1,48 @@
+// Durable files: what was written is on the disk with its full size, or there is an error that names the path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace mixtape::data {
+
+/// Throws kind io, naming the path: E-IO-NOSPACE for a full disk, a quota or a limit of file sizes, else E-IO-WRITE.
+[[noreturn]] void fail_write(const std::string& path, int error);
+
+/// Writes all of `bytes` to a descriptor, however many calls that takes.
+void write_all(int descriptor, const std::string& path, std::span<const std::byte> bytes);
+
+/// fsync, again after an interruption: an error of the disk is reported once, and here is where it is heard.
+void sync_descriptor(int descriptor, const std::string& path);
+
+/// A file that is written once, from its start, and is on the disk after close(). Without close() it stays as it is.
+class DurableFile {
+ public:
+  explicit DurableFile(std::string path);
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+  ~DurableFile();
+
+  void write(std::span<const std::byte> bytes);
+  /// Syncs, reads the size back and closes.
+  void close();
+  uint64_t size() const { return size_; }
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  uint64_t size_ = 0;
+};
+
+/// Makes the names in a directory durable.
+void sync_directory(const std::string& path);
+
+/// The directory that `path` lies in; "." when it names none.
+std::string parent_directory(const std::string& path);
+
+/// rename(2), durable: the parent directory is synced too.
+void rename_durably(const std::string& from, const std::string& to);
+
+}  // namespace mixtape::data
