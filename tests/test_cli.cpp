@@ -164,11 +164,10 @@ TEST_CASE("cli: exit codes of train, and nothing half-made") {
   CHECK(code({"task.data_dir=nowhere"}) == 3);
   CHECK(code({"tokenizer.vocab=nowhere"}) == 3);
   CHECK(code({"model.pretrained=nowhere"}) == 4);
-  CHECK(code({}, "--recover") == 2);
-  CHECK(code({}, "--recover-with-changes") == 2);
   CHECK(code({}, "--dry-run") == 2);
+  CHECK(code({}, "--recover --force") == 2);
+  CHECK(code({}, "--recover-with-changes --force") == 2);
   CHECK(code({}, "-q -v") == 2);
-  CHECK(contains(train(tiny, "run", {}, "--recover").err, "not built yet"));
   CHECK(run_program("train " + quoted(tiny.config_path())).exit_code == 2);
   CHECK(run_program("train nowhere.json -s " + quoted(tiny.path("run"))).exit_code == 2);
   CHECK(run_program("train " + quoted(tiny.config_path()) + " -s " + quoted(tiny.path("vocab.txt"))).exit_code == 5);

@@ -218,8 +218,6 @@ const std::vector<Fault> unusable = {
      "2:21",
      {"data.padding", "not built yet", "\"longest\" or \"max_length\""}},
     {with("\"device\": \"cuda\""), "E-CONFIG-NOT-BUILT", "2:11", {"not built yet", "\"auto\" or \"cpu\""}},
-    {with("\"trainer\": {\"save_steps\": 5}"), "E-CONFIG-NOT-BUILT", "2:27", {"leave it at 0"}},
-    {with("\"trainer\": {\"save_total_limit\": 5}"), "E-CONFIG-NOT-BUILT", "2:33", {"leave it at 2"}},
     {with("\"amp\": {\"opt_level\": \"O2\"}"), "E-CONFIG-NOT-BUILT", "2:22", {"not built yet"}},
     {with("\"amp\": {\"policy\": \"torch_cuda\"}"), "E-CONFIG-NOT-BUILT", "2:19", {"\"native\""}},
     {with("\"amp\": {\"overflow_messages\": \"all\"}"), "E-CONFIG-NOT-BUILT", "2:30", {"\"first\""}},

@@ -27,7 +27,7 @@ class Recorder : public Trainer {
   std::vector<double> val_losses;
   std::vector<std::string> weights;  // hash of all parameters after each step
   std::vector<std::string> moments;  // hash of the optimizer's states after each step
-  int64_t checkpoints = 0, batches = 0;
+  int64_t checkpoints = 0 /* of best/ */, batches = 0;
 
  protected:
   void on_batch(const data::Batch&) override { ++batches; }
@@ -39,7 +39,7 @@ class Recorder : public Trainer {
   void on_eval(const EvalReport& report) override {
     if (report.split == "val") val_losses.push_back(report.metrics.loss);
   }
-  void on_checkpoint(const std::string&) override { ++checkpoints; }
+  void on_checkpoint(const std::string& directory) override { checkpoints += directory.ends_with("/best"); }
 };
 
 /// All parts of a run on the tiny data.

@@ -17,25 +17,24 @@ struct Options {
   bool recover = false, recover_with_changes = false, dry_run = false;
 };
 
-void refuse_what_is_to_come(const Options& options) {
-  const char* option = options.recover_with_changes ? "--recover-with-changes"
-                       : options.recover            ? "--recover"
-                                                    : nullptr;
-  if (option != nullptr) {
-    fail(ErrorKind::config, "E-NOT-BUILT",
-         message("mixtape train ", option, " is not built yet. nothing was started."));
-  }
-}
-
-void train(const Options& options) {
-  refuse_what_is_to_come(options);
+int train(const Options& options) {
   const config::Config config = config::load_config(options.file, options.sets);
   for (const std::string& warning : config.warnings) note(warning);
   trainer::Progress progress(options.quiet     ? trainer::Verbosity::quiet
                              : options.verbose ? trainer::Verbosity::verbose
                                                : trainer::Verbosity::normal);
-  if (options.dry_run) return print(trainer::dry_run(config, options.dir, options.force, progress));
-  (void)trainer::train(config, options.dir, options.force, progress);
+  if (options.dry_run) {
+    print(trainer::dry_run(config, options.dir, options.force, progress));
+    return 0;
+  }
+  trainer::Signals signals;
+  const trainer::TrainResult result = trainer::train(config, options.dir,
+                                                     {.force = options.force,
+                                                      .recover = options.recover || options.recover_with_changes,
+                                                      .with_changes = options.recover_with_changes,
+                                                      .signals = &signals},
+                                                     progress);
+  return result.interrupted_by == 0 ? 0 : 128 + result.interrupted_by;
 }
 
 }  // namespace
@@ -47,13 +46,15 @@ void add_train(Program& program) {
   verb.option("-s,--run-dir", options->dir,
               {.doc = "the run directory: new, or empty", .required = true, .placeholder = "DIR"});
   verb.flag("--force", options->force, "rename a DIR that is not empty to DIR.bak-N; nothing is deleted");
-  verb.flag("--recover", options->recover, "go on with the run in DIR (not built yet)");
-  verb.flag("--recover-with-changes", options->recover_with_changes, "the same with other values (not built yet)");
+  verb.flag("--recover", options->recover, "go on with the run in DIR after a stop or a crash, with the same bits",
+            {"--force"});
+  verb.flag("--recover-with-changes", options->recover_with_changes,
+            "the same, also with other values of keys that change the trajectory", {"--force"});
   verb.flag("--dry-run", options->dry_run, "read and check everything, print the plan, write nothing");
   add_set_option(verb, options->sets);
   verb.flag("-q,--quiet", options->quiet, "only warnings and errors");
   verb.flag("-v,--verbose", options->verbose, "more about what was read and written", {"--quiet"});
-  verb.action([options] { train(*options); });
+  verb.action([options, &exit_code = program.exit_code] { exit_code = train(*options); });
 }
 
 }  // namespace mixtape::tools

@@ -9,17 +9,6 @@
 namespace mixtape::config {
 namespace {
 
-/// Whether the effective configuration holds the field: only what counts, so that loading it gives the same run again.
-bool counts(const Config& config, const Field& field) {
-  const std::string path = field.path();
-  if (std::holds_alternative<std::monostate>(field.slot)) return false;
-  if (path == "trainer.warmup_steps") return config.warmup_by_steps();
-  if (path == "trainer.warmup_ratio") return !config.warmup_by_steps();
-  if (path == "model.config.vocab_size" && config.model.config.vocab_size == 0) return false;
-  if (field.section == "model.config" && !config.model.pretrained.empty()) return config.written(path);
-  return true;
-}
-
 std::string members(const Config& config, std::string_view section, const std::string& indent) {
   std::vector<std::string> parts;
   for (const Section& inner : sections()) {
@@ -96,6 +85,16 @@ std::string table(std::string_view section) {
 }
 
 }  // namespace
+
+bool counts(const Config& config, const Field& field) {
+  const std::string path = field.path();
+  if (std::holds_alternative<std::monostate>(field.slot)) return false;
+  if (path == "trainer.warmup_steps") return config.warmup_by_steps();
+  if (path == "trainer.warmup_ratio") return !config.warmup_by_steps();
+  if (path == "model.config.vocab_size" && config.model.config.vocab_size == 0) return false;
+  if (field.section == "model.config" && !config.model.pretrained.empty()) return config.written(path);
+  return true;
+}
 
 std::string to_json(const Config& config) { return object(config, "") + "\n"; }
 

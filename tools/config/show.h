@@ -7,6 +7,11 @@
 
 namespace mixtape::config {
 
+struct Field;
+
+/// Whether the effective configuration holds the field: only what counts, so that loading it gives the same run again.
+bool counts(const Config& config, const Field& field);
+
 /// One line a field: `trainer.seed = 42   default`.
 std::string show_text(const Config& config);
 

@@ -148,6 +148,7 @@ Activity::Activity(Progress& progress, std::string what, int64_t total)
 }
 
 void Activity::done(int64_t count) {
+  if (progress_.poll_) progress_.poll_();
   const double now = progress_.now();
   if (progress_.verbosity_ == Verbosity::quiet || now - started_ < kPatience) return;
   std::string text = what_;

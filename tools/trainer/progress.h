@@ -60,6 +60,9 @@ class Progress {
   void clear();
 
   double now() const { return screen_.now(); }
+  /// Called by every Activity as it goes on; what it throws ends the work: how a signal is heard in tokenization and
+  /// evaluation.
+  void on_activity(std::function<void()> poll) { poll_ = std::move(poll); }
 
  private:
   friend class Activity;
@@ -69,6 +72,7 @@ class Progress {
 
   Verbosity verbosity_;
   Screen screen_;
+  std::function<void()> poll_;
   bool drawn_ = false;
   double drawn_at_ = -1e300;
 };

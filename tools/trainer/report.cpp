@@ -36,6 +36,11 @@ std::string class_table(const Metrics& metrics, const std::vector<std::string>& 
   return out;
 }
 
+std::string cut_back(std::string path, const ResumePoint* from) {
+  cut_log(path, from == nullptr ? LogEnd{} : from->log);
+  return path;
+}
+
 }  // namespace
 
 void SkipMessages::step(const StepReport& report) {
@@ -64,24 +69,48 @@ void SkipMessages::say_later(const StepReport& report) {
                          which_ == config::OverflowMessages::first ? " (later ones stand in log.jsonl)" : ""));
 }
 
+void SkipMessages::resume(const RunState& state) {
+  started_ = state.updates > 0;
+  (started_ ? later_ : at_start_) = state.scaler.skipped_overflow;
+  first_scale_ = state.scaler.scale.scale;
+}
+
 RunReport::RunReport(const config::Config& config, const RunPlan& plan, std::vector<std::string> class_names,
-                     const RunDir& dir, Progress& progress)
+                     const RunDir& dir, Progress& progress, const ResumePoint* from)
     : config_(config),
       plan_(plan),
       class_names_(std::move(class_names)),
       dir_(dir),
       progress_(progress),
-      log_(dir.path("log.jsonl")),
+      log_(cut_back(dir.path("log.jsonl"), from)),
       messages_(progress, config.amp.overflow_messages) {
   progress_.note(plan_.text());
   if (config_.amp.dtype == config::AmpDtype::fp16) {
     progress_.note("fp16 on the CPU is storage: converted, multiplied in f32, rounded once; it does not speed up");
   }
-  log_.write(RunLog::event("start")
-                 .set("steps", plan_.steps)
-                 .set("steps_per_epoch", plan_.steps_per_epoch)
-                 .set("epochs", plan_.epochs)
-                 .set("warmup_steps", plan_.schedule.warmup));
+  begin(from);
+}
+
+void RunReport::begin(const ResumePoint* from) {
+  if (from == nullptr) {
+    log_.write(RunLog::event("start")
+                   .set("steps", plan_.steps)
+                   .set("steps_per_epoch", plan_.steps_per_epoch)
+                   .set("epochs", plan_.epochs)
+                   .set("warmup_steps", plan_.schedule.warmup));
+    return;
+  }
+  skipped_ = from->state.skipped;
+  messages_.resume(from->state);
+  log_.write(RunLog::event("resume").set("step", from->state.step));
+  for (const Change& change : from->changes) {
+    log_.write(RunLog::event("change")
+                   .set("step", from->state.step)
+                   .set("key", change.key)
+                   .set("before", change.before)
+                   .set("now", change.now));
+  }
+  progress_.note(message("goes on after step ", from->state.step, " of ", plan_.steps));
 }
 
 void RunReport::step(const StepReport& report) {
@@ -154,18 +183,34 @@ void RunReport::eval(const EvalReport& report) {
       message("val at step ", report.step, ": ", report.metrics.text(), report.best ? ", the best so far" : ""));
 }
 
-void RunReport::checkpoint(int64_t step, const std::string& path) {
-  log_.write(RunLog::event("checkpoint").set("step", step).set("kind", "best").set("path", path));
+void RunReport::checkpoint(int64_t step, const std::string& kind, const std::string& path, double seconds) {
+  log_.write(RunLog::event("checkpoint").set("step", step).set("kind", kind).set("path", path).set("seconds", seconds));
   progress_.detail("wrote " + dir_.path(path));
 }
 
+void RunReport::save_failed(int64_t step, const std::string& text) {
+  log_.write(RunLog::event("save_failed").set("step", step).set("code", "E-IO-NOSPACE").set("text", text));
+}
+
 void RunReport::diverged(int64_t step, const std::string& text) {
-  if (unwritten_) write_step(*unwritten_);
+  write_last_step();
   log_.write(RunLog::event("diverged").set("step", step).set("text", text));
 }
 
-void RunReport::finish(const TrainResult& result) {
+void RunReport::interrupted(int64_t step, const std::string& signal) {
+  log_.write(RunLog::event("interrupted").set("step", step).set("signal", signal));
+}
+
+void RunReport::write_last_step() {
   if (unwritten_) write_step(*unwritten_);
+}
+
+void RunReport::end(const TrainResult& result) {
+  log_.write(RunLog::event("end").set("steps", result.steps).set("updates", result.updates));
+}
+
+void RunReport::write_metrics(const TrainResult& result) {
+  log_.sync();
   const Json train = Json::object()
                          .set("seconds", result.seconds)
                          .set("tokens", result.tokens)
@@ -182,7 +227,9 @@ void RunReport::finish(const TrainResult& result) {
                                  .set("best_step", result.best_step)
                                  .set("train", train)
                                  .pretty());
-  log_.write(RunLog::event("end").set("steps", result.steps).set("updates", result.updates));
+}
+
+void RunReport::show_result(const TrainResult& result) {
   progress_.note(fmt::format("trained {} in {:.1f} s, {:.0f} tokens a second{}", plural(result.steps, "step"),
                              result.seconds, per_second(result.tokens, result.seconds),
                              result.stopped_early ? ", stopped early" : ""));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/trainer/log.h"
+#include "tools/trainer/run_state.h"
 #include "tools/trainer/trainer.h"
 
 namespace mixtape::trainer {
@@ -16,6 +17,8 @@ class SkipMessages {
  public:
   SkipMessages(Progress& progress, config::OverflowMessages which) : progress_(progress), which_(which) {}
   void step(const StepReport& report);
+  /// Goes on with a run that was there before.
+  void resume(const RunState& state);
 
  private:
   void say_later(const StepReport& report);
@@ -29,17 +32,27 @@ class SkipMessages {
 
 class RunReport {
  public:
-  /// Begins log.jsonl and prints the plan.
+  /// Begins log.jsonl and prints the plan; or, given where a run goes on, cuts the log back to there.
   RunReport(const config::Config& config, const RunPlan& plan, std::vector<std::string> class_names, const RunDir& dir,
-            Progress& progress);
+            Progress& progress, const ResumePoint* from);
 
   void step(const StepReport& report);
   void eval(const EvalReport& report);
-  void checkpoint(int64_t step, const std::string& path);
+  /// `kind`: "state" of a checkpoint, "best" of best/. `seconds` of training so far.
+  void checkpoint(int64_t step, const std::string& kind, const std::string& path, double seconds);
+  void save_failed(int64_t step, const std::string& text);
   void diverged(int64_t step, const std::string& text);
-  void finish(const TrainResult& result);
+  void interrupted(int64_t step, const std::string& signal);
+  /// The event of the last step, if its number did not ask for one.
+  void write_last_step();
+  /// All events so far are on the disk, or an Error of kind io is thrown.
+  void sync() { log_.sync(); }
+  void end(const TrainResult& result);
+  void write_metrics(const TrainResult& result);
+  void show_result(const TrainResult& result);
 
  private:
+  void begin(const ResumePoint* from);
   void write_step(const StepReport& report);
   void show(const StepReport& report, bool log_line);
   void write_skip(const StepReport& report);
@@ -53,7 +66,8 @@ class RunReport {
   SkipMessages messages_;
 
   std::optional<StepReport> unwritten_;  // the last step, as long as it has no event
-  int64_t steps_ = 0, skipped_ = 0, tokens_ = 0;
+  int64_t skipped_ = 0;                  // of the whole run
+  int64_t steps_ = 0, tokens_ = 0;       // of this session, as all that speaks of speed
   double seconds_ = 0, first_seconds_ = 0;
 };
 

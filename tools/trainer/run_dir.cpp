@@ -1,9 +1,12 @@
 #include "tools/trainer/run_dir.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +21,7 @@ namespace mixtape::trainer {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr std::string_view lock_name = ".lock";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   fail(ErrorKind::io, "E-IO-DIR", path + ": " + what);
@@ -43,7 +47,41 @@ bool is_occupied(const std::string& path) {
   std::error_code error;
   const fs::directory_iterator entries(path, error);
   if (error) refuse(path, "cannot be looked into: " + error.message());
-  return entries != fs::directory_iterator();
+  return std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return entry.path().filename() != lock_name;  // all that a run leaves that was killed at once
+  });
+}
+
+std::string host() {
+  utsname names{};
+  return ::uname(&names) == 0 ? names.nodename : "unknown";
+}
+
+int open_lock(const std::string& path, int flags) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
+
+/// Takes the lock or says whose it is. A file system without locks (some network ones) lets everybody in.
+void take_lock(int descriptor, const std::string& dir) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  char text[300] = {};
+  const ssize_t got = ::pread(descriptor, text, sizeof text - 1, 0);
+  const std::string owner = got > 0 ? text : "another process";
+  fail(ErrorKind::io, "E-IO-LOCKED",
+       message(dir, ": is in use by ", owner, owner.ends_with('\n') ? "" : "\n",
+               "  wait for it, or stop it (it saves itself), or choose another directory"));
+}
+
+/// Names that a run writes, temporary ones of theirs included.
+bool belongs_to_a_run(const std::string& name) {
+  static constexpr std::string_view known[] = {lock_name, "config.json", "run.json", "log.jsonl",  "metrics.json",
+                                               "best",    "checkpoints", "latest",   "report.html"};
+  return name.find(".tmp.") != std::string::npos ||
+         std::find(std::begin(known), std::end(known), name) != std::end(known);
 }
 
 /// The name that --force gives to what is there.
@@ -66,6 +104,7 @@ int rename_to_free(const std::string& from, const std::string& to) {
 /// has no such call.
 bool exchange(const std::string& a, const std::string& b) {
   if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
+  if (errno == ENOSPC || errno == EDQUOT) data::fail_write(b, errno);
   if (errno != EINVAL && errno != ENOSYS) refuse(b, "cannot be replaced", errno);
   return false;
 }
@@ -100,6 +139,7 @@ void RunDir::check(const std::string& given, bool force) {
     std::error_code ignored;
     if (!fs::is_directory(path, ignored)) refuse(path, "is there and is no directory");
     const bool occupied = is_occupied(path);
+    if (occupied) DirLock::check(path);
     if (occupied && !force) {
       refuse(path, message("is not empty. Two ways out:\n  --force    renames it to ", spare_name(path),
                            " and starts anew (nothing is deleted)\n  --recover  goes on with the run that is in it"));
@@ -107,8 +147,7 @@ void RunDir::check(const std::string& given, bool force) {
     if (!occupied && ::access(path.c_str(), W_OK | X_OK) != 0) refuse(path, "nothing can be written there", errno);
     if (!occupied) return;
   }
-  std::string parent = parent_of(path);
-  while (!exists(parent)) parent = parent_of(parent);
+  const std::string parent = existing_part(parent_of(path));
   std::error_code ignored;
   if (!fs::is_directory(parent, ignored)) refuse(path, "cannot be made: " + parent + " is no directory");
   if (::access(parent.c_str(), W_OK | X_OK) != 0) refuse(path, "cannot be made in " + parent, errno);
@@ -119,7 +158,76 @@ RunDir RunDir::create(const std::string& given, bool force) {
   RunDir dir(without_slash(given));
   if (exists(dir.path_) && is_occupied(dir.path_)) dir.moved_to_ = move_aside(dir.path_);
   make_directories(dir.path_);
+  dir.lock();
   return dir;
+}
+
+std::optional<RunDir> RunDir::recover(const std::string& given) {
+  RunDir dir(without_slash(given));
+  std::error_code error;
+  if (!fs::is_directory(dir.path_, error) || !is_occupied(dir.path_)) {
+    check(given, false);
+    return std::nullopt;
+  }
+  DirLock::check(dir.path_);
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir.path_, error)) {
+    const std::string name = entry.path().filename();
+    if (!belongs_to_a_run(name)) refuse(dir.path_, message("holds \"", name, "\", so it is no run that could go on"));
+  }
+  if (error) refuse(dir.path_, "cannot be looked into: " + error.message());
+  if (::access(dir.path_.c_str(), W_OK | X_OK) != 0) refuse(dir.path_, "nothing can be written there", errno);
+  dir.lock();
+  dir.remove_temporaries();
+  return dir;
+}
+
+bool RunDir::is_finished(const std::string& path) { return exists(path + "/metrics.json"); }
+
+std::string RunDir::existing_part(const std::string& given) {
+  std::string path = without_slash(given);
+  while (!exists(path)) path = parent_of(path);
+  return path;
+}
+
+void RunDir::lock() { lock_ = std::make_shared<const DirLock>(path_); }
+
+void RunDir::remove_temporaries() const {
+  std::error_code error;
+  std::vector<fs::path> stale;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
+    if (entry.path().filename().string().find(".tmp.") != std::string::npos) stale.push_back(entry.path());
+  }
+  for (const fs::path& path : stale) fs::remove_all(path, error);
+  if (error) refuse(path_, "a temporary file of a killed run cannot be deleted: " + error.message());
+}
+
+DirLock::DirLock(const std::string& dir) {
+  const std::string path = message(dir, "/", lock_name);
+  descriptor_ = open_lock(path, O_RDWR | O_CREAT);
+  if (descriptor_ < 0) refuse(dir, "nothing can be written there", errno);
+  try {
+    take_lock(descriptor_, dir);
+    const std::string text = message("process ", ::getpid(), " on ", host(), "\n");
+    if (::ftruncate(descriptor_, 0) != 0) data::fail_write(path, errno);
+    data::write_all(descriptor_, path, std::as_bytes(std::span(text)));
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+DirLock::~DirLock() { ::close(descriptor_); }
+
+void DirLock::check(const std::string& dir) {
+  const int descriptor = open_lock(message(dir, "/", lock_name), O_RDONLY);
+  if (descriptor < 0) return;
+  try {
+    take_lock(descriptor, dir);
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
+  ::close(descriptor);
 }
 
 RunDir RunDir::open(const std::string& given) {
@@ -144,7 +252,7 @@ RunDir::Replacement::Replacement(std::string target_path)
     : target(std::move(target_path)), temporary(message(target, ".tmp.", ::getpid())) {
   std::error_code ignored;
   fs::remove_all(temporary, ignored);
-  if (::mkdir(temporary.c_str(), 0777) != 0) refuse(temporary, "cannot be made", errno);
+  if (::mkdir(temporary.c_str(), 0777) != 0) data::fail_write(temporary, errno);
 }
 
 RunDir::Replacement::~Replacement() {
@@ -153,16 +261,21 @@ RunDir::Replacement::~Replacement() {
 }
 
 void RunDir::Replacement::commit() const {
+  data::sync_directory(temporary);
   int error = rename_to_free(temporary, target);
   if (error == EEXIST || error == ENOTEMPTY) {
-    if (exchange(temporary, target)) return;  // and the destructor removes the old one
-    const std::string old = temporary + ".old";
-    error = rename_to_free(target, old);
-    if (error == 0) error = rename_to_free(temporary, target);
-    std::error_code ignored;
-    if (error == 0) fs::remove_all(old, ignored);
+    error = 0;
+    if (!exchange(temporary, target)) {  // afterwards the destructor removes the old one
+      const std::string old = temporary + ".old";
+      error = rename_to_free(target, old);
+      if (error == 0) error = rename_to_free(temporary, target);
+      std::error_code ignored;
+      if (error == 0) fs::remove_all(old, ignored);
+    }
   }
+  if (error == ENOSPC || error == EDQUOT) data::fail_write(target, error);
   if (error != 0) refuse(target, "cannot be replaced", error);
+  data::sync_directory(parent_of(target));
 }
 
 }  // namespace mixtape::trainer

@@ -14,28 +14,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& what) { fail(ErrorKind::config, "E-MODEL-CONFIG", what); }
 
-/// config.json of the pretrained directory, or BERT-base; either way what somebody wrote wins.
-models::BertConfig bert_config(const config::Config& config, int64_t vocab_size) {
-  const bool fresh = config.model.pretrained.empty();
-  const config::EncoderConfig& own = config.model.config;
-  models::BertConfig bert = fresh ? models::BertConfig{} : models::read_pretrained(config.model.pretrained).bert;
-  const auto take = [&](const char* key, auto& target, auto value) {
-    if (fresh || config.written(std::string("model.config.") + key)) target = value;
-  };
-  take("hidden_size", bert.hidden_size, own.hidden_size);
-  take("num_hidden_layers", bert.num_hidden_layers, own.num_hidden_layers);
-  take("num_attention_heads", bert.num_attention_heads, own.num_attention_heads);
-  take("intermediate_size", bert.intermediate_size, own.intermediate_size);
-  take("hidden_dropout_prob", bert.hidden_dropout_prob, own.hidden_dropout_prob);
-  take("attention_probs_dropout_prob", bert.attention_probs_dropout_prob, own.attention_probs_dropout_prob);
-  take("max_position_embeddings", bert.max_position_embeddings, own.max_position_embeddings);
-  take("type_vocab_size", bert.type_vocab_size, own.type_vocab_size);
-  take("vocab_size", bert.vocab_size, own.vocab_size == 0 ? vocab_size : own.vocab_size);
-  take("layer_norm_eps", bert.layer_norm_eps, own.layer_norm_eps);
-  take("initializer_range", bert.initializer_range, own.initializer_range);
-  return bert;
-}
-
 void check_fit(const config::Config& config, const models::BertConfig& bert, int64_t vocab_size) {
   const std::string whose = config.model.pretrained.empty() ? "model.config" : config.model.pretrained;
   if (vocab_size > bert.vocab_size) {
@@ -83,6 +61,27 @@ bool load_weights(const models::BertClassifier& model, const std::string& dir,
 }
 
 }  // namespace
+
+models::BertConfig bert_config(const config::Config& config, int64_t vocab_size) {
+  const bool fresh = config.model.pretrained.empty();
+  const config::EncoderConfig& own = config.model.config;
+  models::BertConfig bert = fresh ? models::BertConfig{} : models::read_pretrained(config.model.pretrained).bert;
+  const auto take = [&](const char* key, auto& target, auto value) {
+    if (fresh || config.written(std::string("model.config.") + key)) target = value;
+  };
+  take("hidden_size", bert.hidden_size, own.hidden_size);
+  take("num_hidden_layers", bert.num_hidden_layers, own.num_hidden_layers);
+  take("num_attention_heads", bert.num_attention_heads, own.num_attention_heads);
+  take("intermediate_size", bert.intermediate_size, own.intermediate_size);
+  take("hidden_dropout_prob", bert.hidden_dropout_prob, own.hidden_dropout_prob);
+  take("attention_probs_dropout_prob", bert.attention_probs_dropout_prob, own.attention_probs_dropout_prob);
+  take("max_position_embeddings", bert.max_position_embeddings, own.max_position_embeddings);
+  take("type_vocab_size", bert.type_vocab_size, own.type_vocab_size);
+  take("vocab_size", bert.vocab_size, own.vocab_size == 0 ? vocab_size : own.vocab_size);
+  take("layer_norm_eps", bert.layer_norm_eps, own.layer_norm_eps);
+  take("initializer_range", bert.initializer_range, own.initializer_range);
+  return bert;
+}
 
 void take_from_pretrained(config::Config& config) {
   if (config.model.pretrained.empty()) return;

@@ -24,6 +24,9 @@ void take_from_pretrained(config::Config& config);
 std::unique_ptr<models::BertClassifier> make_model(const config::Config& config, int64_t vocab_size,
                                                    const std::vector<std::string>& class_names, Progress& progress);
 
+/// The encoder's sizes: config.json of the pretrained directory, or BERT-base; either way what somebody wrote wins.
+models::BertConfig bert_config(const config::Config& config, int64_t vocab_size);
+
 std::unique_ptr<optim::Optimizer> make_optimizer(const config::OptimizerConfig& config, const NamedTensors& parameters);
 
 /// The section `amp`, made ready.

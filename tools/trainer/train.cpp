@@ -1,9 +1,13 @@
 #include "tools/trainer/train.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "core/error.h"
 #include "core/kernels/parallel.h"
 #include "tools/config/build_info.h"
 #include "tools/trainer/hash.h"
+#include "tools/trainer/preflight.h"
 
 namespace mixtape::trainer {
 namespace {
@@ -38,7 +42,7 @@ Json data_hashes(const config::TaskConfig& task) {
 }
 
 /// run.json: what a person needs to tell whether two runs are the same.
-Json run_json(const config::Config& config, const models::BertClassifier& model) {
+Json run_json(const config::Config& config, const models::BertClassifier& model, const std::string& start_weights) {
   return Json::object()
       .set("mixtape", build_json())
       .set("machine", machine_json())
@@ -46,26 +50,113 @@ Json run_json(const config::Config& config, const models::BertClassifier& model)
       .set("xxh3_128", Json::object()
                            .set("data", data_hashes(config.task))
                            .set("vocabulary", hash_of_file(config.tokenizer.vocab))
-                           .set("start_weights", hash_of_tensors(model.parameters())));
+                           .set("start_weights", start_weights));
 }
 
-}  // namespace
+/// The run in DIR, if there is one to go on with, and its newest complete checkpoint.
+struct Recovery {
+  std::optional<RunDir> dir;
+  std::optional<Checkpoint> checkpoint;
+};
 
-TrainResult train(config::Config config, const std::string& dir, bool force, Progress& progress) {
-  RunDir::check(dir, force);
+Recovery look_for_run(const std::string& path, Progress& progress) {
+  Recovery out{.dir = RunDir::recover(path), .checkpoint = {}};
+  if (!out.dir) {
+    progress.note(path + " holds no run yet: starting from the beginning");
+    return out;
+  }
+  const Checkpoints checkpoints(out.dir->path());
+  Checkpoints::Found found = checkpoints.newest();
+  const auto last = [&](size_t i) { return found.checkpoint ? found.checkpoint->manifest.step : found.damaged[i]; };
+  for (size_t i = 0; found.checkpoint && i < found.faults.size(); ++i) {
+    progress.warning(message("warning W-CHECKPOINT  ", found.faults[i], "\n  the steps ", last(i) + 1, " to ",
+                             found.damaged[i], " are lost; the checkpoint is kept as step-….damaged"));
+  }
+  if (!found.checkpoint && !found.faults.empty()) {
+    fail(ErrorKind::model, "E-CHECKPOINT",
+         message(found.faults.front(), "\n  no checkpoint of ", path, " is complete, so the run cannot go on. ",
+                 "--force renames the directory and starts anew"));
+  }
+  checkpoints.clean(found.damaged);
+  if (!found.checkpoint) progress.note(path + " holds no complete checkpoint: starting from the beginning");
+  out.checkpoint = std::move(found.checkpoint);
+  return out;
+}
+
+/// What a checkpoint says, and how the configuration differs from the one that it was made with.
+ResumePoint resume_point(const RunDir& dir, const Checkpoint& checkpoint, const Trajectory& now, bool with_changes) {
+  ResumePoint from;
+  from.state = read_state(checkpoint);
+  from.changes = changes_between(from.state.trajectory, now);
+  from.log = end_of_log(dir.path("log.jsonl"), from.state.step, from.state.evaluated_at);
+  if (!from.changes.empty() && !with_changes) {
+    fail(ErrorKind::config, "E-RECOVER-CHANGED",
+         message("the run in ", dir.path(), " began with other values (was -> now):\n", text_of(from.changes),
+                 "\n  each of them changes the weights that it ends with. Take the old ones, or go on with the new ",
+                 "ones by --recover-with-changes. nothing was started."));
+  }
+  return from;
+}
+
+void check_machine(const config::Config& config, const std::string& dir, const models::BertConfig& bert,
+                   const Task& task) {
+  const std::vector<int64_t> lengths = task.train.lengths();
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  check_memory(memory_estimate(config, bert, longest), config::machine_info().memory_free);
+  check_disk(dir, checkpoint_estimate(config, bert), config.trainer.save_total_limit, bytes_below(dir + "/checkpoints"),
+             config::free_disk(RunDir::existing_part(dir)));
+}
+
+TrainResult start(config::Config config, const std::string& dir, const TrainOptions& options, Progress& progress) {
+  Recovery recovery;
+  if (options.recover)
+    recovery = look_for_run(dir, progress);
+  else
+    RunDir::check(dir, options.force);
   kernels::set_thread_count(static_cast<int>(config.threads));
   take_from_pretrained(config);
   const data::Tokenizer tokenizer = make_tokenizer(config.tokenizer);
   Task task = read_task(config, tokenizer, progress);
+  check_machine(config, dir, bert_config(config, tokenizer.vocab().size()), task);
   const auto model = make_model(config, tokenizer.vocab().size(), task.class_names, progress);
-  Trainer trainer({.config = config, .tokenizer = tokenizer, .model = *model, .progress = progress}, std::move(task));
-  const Json about = run_json(config, *model);
-
-  const RunDir run_dir = RunDir::create(dir, force);
+  const std::string start_weights = hash_of_tensors(model->parameters());
+  Trajectory trajectory = trajectory_of(config, start_weights);
+  const Json about = run_json(config, *model, start_weights);
+  Trainer trainer({.config = config,
+                   .tokenizer = tokenizer,
+                   .model = *model,
+                   .progress = progress,
+                   .trajectory = trajectory,
+                   .signals = options.signals},
+                  std::move(task));
+  if (recovery.checkpoint) {
+    trainer.resume(*recovery.dir, *recovery.checkpoint,
+                   resume_point(*recovery.dir, *recovery.checkpoint, trajectory, options.with_changes));
+  }
+  const RunDir run_dir = recovery.dir ? *recovery.dir : RunDir::create(dir, options.force);
   if (!run_dir.moved_to().empty()) progress.note("what was in " + dir + " is now in " + run_dir.moved_to());
   run_dir.write("config.json", config::to_json(config));
   run_dir.write("run.json", about.pretty());
   return trainer.run(run_dir);
+}
+
+}  // namespace
+
+TrainResult train(config::Config config, const std::string& dir, const TrainOptions& options, Progress& progress) {
+  if (options.recover && RunDir::is_finished(dir)) {
+    progress.note(dir + ": the run is finished, nothing is left to do. Its scores are in metrics.json");
+    return {};
+  }
+  if (options.signals != nullptr) progress.on_activity([&] { options.signals->poll(); });
+  try {
+    return start(std::move(config), dir, options, progress);
+  } catch (const Interrupted& stop) {
+    progress.warning(
+        message(name_of_signal(stop.signal()), ": stopped before the first step, so there is nothing new to save"));
+    TrainResult result;
+    result.interrupted_by = stop.signal();
+    return result;
+  }
 }
 
 }  // namespace mixtape::trainer

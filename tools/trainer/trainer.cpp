@@ -6,6 +6,7 @@
 #include "amp/autocast.h"
 #include "models/pretrained.h"
 #include "optim/clip.h"
+#include "tools/trainer/hash.h"
 #include "tools/trainer/nonfinite.h"
 #include "tools/trainer/report.h"
 
@@ -63,23 +64,33 @@ Trainer::~Trainer() = default;
 
 TrainResult Trainer::run(const RunDir& dir) {
   dir_ = &dir;
-  report_ = std::make_unique<RunReport>(parts_.config, plan_, task_.class_names, dir, parts_.progress);
-  for (int64_t epoch = 0; !finished(); ++epoch) {
-    const data::BatchPlan batches = loader_.plan(static_cast<uint32_t>(epoch));
-    int64_t left = plan_.steps_per_epoch;
-    for (const data::Window& window :
-         data::accumulation_windows(std::ssize(batches), options_.gradient_accumulation_steps)) {
-      end_step(train_step(epoch, batches, window));
-      if (evaluation_is_due(--left == 0)) evaluate_on_val();
-      if (finished()) break;
-    }
+  report_ = std::make_unique<RunReport>(parts_.config, plan_, task_.class_names, dir, parts_.progress,
+                                        from_ ? &*from_ : nullptr);
+  try {
+    if (from_ && !from_->changes.empty()) save();
+    if (from_) between_steps();
+    while (!finished()) train_epoch();
+    return finish();
+  } catch (const Interrupted& stop) {
+    return interrupted(stop.signal());
   }
-  return finish();
+}
+
+/// From where the run stands to the end of that epoch.
+void Trainer::train_epoch() {
+  const int64_t epoch = result_.steps / plan_.steps_per_epoch;
+  const data::BatchPlan batches = loader_.plan(static_cast<uint32_t>(epoch));
+  const std::vector<data::Window> windows =
+      data::accumulation_windows(std::ssize(batches), options_.gradient_accumulation_steps);
+  for (auto at = static_cast<size_t>(result_.steps % plan_.steps_per_epoch); at < windows.size() && !finished(); ++at) {
+    end_step(train_step(epoch, batches, windows[at]));
+    between_steps();
+  }
 }
 
 StepReport Trainer::train_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window) {
   const double started = parts_.progress.now();
-  StepReport report{.step = ++result_.steps, .epoch = epoch + 1, .lr = schedule_.lr(), .loss_scale = scaler_.scale()};
+  StepReport report{.step = result_.steps + 1, .epoch = epoch + 1, .lr = schedule_.lr(), .loss_scale = scaler_.scale()};
   window_items_ = static_cast<double>(rows_of(batches, window));
   for (int64_t micro = 0; micro < window.count; ++micro) {
     const data::Batch batch = loader_.batch(batches[static_cast<size_t>(window.first + micro)]);
@@ -91,10 +102,11 @@ StepReport Trainer::train_step(int64_t epoch, const data::BatchPlan& batches, co
     const Tensor loss = forward(batch);
     report.loss += loss.item();
     report.tokens += batch.tokens;
-    if (!std::isfinite(report.loss) && culprit_.empty()) {
-      report.culprit = culprit_ = first_nonfinite(model().parameters(), [&] { (void)forward(batch); });
+    if (!std::isfinite(report.loss) && culprit_.empty() && report.culprit.empty()) {
+      report.culprit = first_nonfinite(model().parameters(), [&] { (void)forward(batch); });
     }
     backward(loss, batch);
+    if (parts_.signals != nullptr) parts_.signals->poll();
   }
   scaler_.unscale(optimizer());
   report.grad_norm = optim::clip_grad_norm(optimizer(), options_.max_grad_norm);
@@ -107,6 +119,7 @@ StepReport Trainer::train_step(int64_t epoch, const data::BatchPlan& batches, co
   if (outcome.skipped()) report.nonfinite = scaler_.nonfinite();
   if (report.result == optim::StepResult::skipped_nonfinite_loss) {
     report.grad_norm = std::numeric_limits<double>::quiet_NaN();
+    if (culprit_.empty()) culprit_ = report.culprit;
   } else {
     culprit_.clear();
   }
@@ -120,6 +133,7 @@ Tensor Trainer::forward(const data::Batch& batch) const {
 }
 
 void Trainer::end_step(const StepReport& report) {
+  result_.steps = report.step;
   result_.updates = report.updates;
   result_.tokens += report.tokens;
   result_.seconds += report.seconds;
@@ -136,33 +150,38 @@ void Trainer::end_step(const StepReport& report) {
   }
 }
 
-bool Trainer::evaluation_is_due(bool epoch_ends) const {
+void Trainer::between_steps() {
+  if (evaluated_at_ != result_.steps && evaluation_is_due()) evaluate_on_val();
+  if (finished()) report_->write_last_step();
+  const bool asked = parts_.signals != nullptr && parts_.signals->take_save_request();
+  if (save_is_due() || (asked && !is_saved())) save();
+  if (parts_.signals != nullptr) parts_.signals->poll();
+}
+
+bool Trainer::evaluation_is_due() const {
   switch (options_.eval_strategy) {
     case config::EvalStrategy::no: return false;
     case config::EvalStrategy::steps: return result_.steps % options_.eval_steps == 0;
-    case config::EvalStrategy::epoch: return epoch_ends;
+    case config::EvalStrategy::epoch: return result_.steps % plan_.steps_per_epoch == 0;
   }
   return false;
 }
 
 void Trainer::evaluate_on_val() {
-  evaluated_at_ = result_.steps;
   const Metrics metrics = evaluate(model(), task_.val, evaluation_of("val"), parts_.progress);
   const EvalReport report{.step = result_.steps, .split = "val", .metrics = metrics, .best = is_better(metrics)};
+  evaluated_at_ = result_.steps;
+  ++evaluations_since_best_;
+  if (report.best) {
+    evaluations_since_best_ = 0;
+    result_.val = metrics;
+    result_.best_step = result_.steps;
+    best_weights_ = hash_of_tensors(model().parameters());
+    best_is_new_ = true;
+    kept_best_.clear();
+  }
   report_->eval(report);
   on_eval(report);
-  if (!report.best) {
-    ++evaluations_since_best_;
-    return;
-  }
-  evaluations_since_best_ = 0;
-  result_.val = metrics;
-  result_.best_step = result_.steps;
-  dir_->replace("best", [&](const std::string& directory) {
-    models::save_pretrained(directory, model(), task_.class_names, parts_.tokenizer);
-  });
-  report_->checkpoint(result_.steps, "best");
-  on_checkpoint(dir_->best());
 }
 
 bool Trainer::is_better(const Metrics& metrics) const {
@@ -174,18 +193,21 @@ bool Trainer::is_better(const Metrics& metrics) const {
 bool Trainer::finished() const {
   const bool patience_is_out =
       options_.early_stopping_patience > 0 && evaluations_since_best_ >= options_.early_stopping_patience;
-  return result_.steps == plan_.steps || patience_is_out;
+  return result_.steps >= plan_.steps || patience_is_out;
 }
 
 TrainResult Trainer::finish() {
   if (evaluated_at_ != result_.steps) evaluate_on_val();
+  insist([&] { save_or_throw(); });
   result_.stopped_early = result_.steps < plan_.steps;
   if (result_.best_step != result_.steps) models::load_pretrained(model(), dir_->best());
   result_.test = evaluate(model(), task_.test, evaluation_of("test"), parts_.progress);
   const EvalReport report{.step = result_.best_step, .split = "test", .metrics = *result_.test, .best = true};
   report_->eval(report);
   on_eval(report);
-  report_->finish(result_);
+  report_->end(result_);
+  insist([&] { report_->write_metrics(result_); });  // last: it says that the run is finished
+  report_->show_result(result_);
   return result_;
 }
 

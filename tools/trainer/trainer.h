@@ -1,6 +1,7 @@
 // Trainer: the loop. A user derives from it and overrides a hook, without copying the loop.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,11 +12,15 @@
 #include "models/classifier.h"
 #include "optim/schedule.h"
 #include "tools/config/config.h"
+#include "tools/trainer/checkpoint.h"
 #include "tools/trainer/evaluate.h"
+#include "tools/trainer/log.h"
 #include "tools/trainer/metrics.h"
 #include "tools/trainer/progress.h"
 #include "tools/trainer/run_dir.h"
+#include "tools/trainer/run_state.h"
 #include "tools/trainer/setup.h"
+#include "tools/trainer/signals.h"
 #include "tools/trainer/task.h"
 
 namespace mixtape::trainer {
@@ -50,6 +55,14 @@ struct TrainResult {
   int64_t tokens = 0;
   double seconds = 0;  ///< of training steps alone
   bool stopped_early = false;
+  int interrupted_by = 0;  ///< the signal after which the run saved itself and stopped; 0: it came to its end
+};
+
+/// Where a run goes on.
+struct ResumePoint {
+  RunState state;
+  LogEnd log;
+  std::vector<Change> changes;  ///< of the trajectory, that somebody allowed
 };
 
 class RunReport;
@@ -63,6 +76,8 @@ class Trainer {
     const models::BertClassifier& model;
     Progress& progress;
     std::unique_ptr<optim::Optimizer> optimizer = nullptr;  ///< null: the one of the configuration
+    Trajectory trajectory = {};                             ///< what checkpoints say of the configuration
+    Signals* signals = nullptr;                             ///< polled after each micro-batch; null: none are heard
   };
   /// Throws E-SCHEDULE and E-POLICY… (config) for what would only fail later.
   Trainer(Parts parts, Task task);
@@ -71,9 +86,14 @@ class Trainer {
   virtual ~Trainer();
 
   const RunPlan& plan() const { return plan_; }
-  /// Trains to the end and evaluates, once. `dir` gets log.jsonl, best/ and metrics.json; the model is left with the
-  /// weights of best/. Throws E-DIVERGED (diverged) after `amp.max_consecutive_skips` steps in a row that were not
-  /// finite; best/ then holds what it held.
+  /// Before run(): goes on where a checkpoint of `dir` left off, with the same bits. best/ is made anew where it is not
+  /// that of the checkpoint. Throws kind model (E-CHECKPOINT, E-OPTIM-STATE) for a checkpoint of another model.
+  void resume(const RunDir& dir, const Checkpoint& checkpoint, ResumePoint from);
+
+  /// Trains to the end and evaluates, once. `dir` gets log.jsonl, checkpoints, best/ and metrics.json; the model is
+  /// left with the weights of best/. A full disk is said once and the run goes on; if the last save still fails after
+  /// some waiting, E-IO-NOSPACE (io) is thrown. Throws E-DIVERGED (diverged) after `amp.max_consecutive_skips` steps in
+  /// a row that were not finite; checkpoints and best/ then stay as they are. A signal makes it save and return.
   TrainResult run(const RunDir& dir);
 
  protected:
@@ -84,7 +104,7 @@ class Trainer {
   virtual void backward(const Tensor& loss, const data::Batch& batch);
   virtual void on_step(const StepReport& report);
   virtual void on_eval(const EvalReport& report);
-  /// `directory` was just written (best/).
+  /// `directory` was just written: a checkpoint, or best/.
   virtual void on_checkpoint(const std::string& directory);
 
   /// The loss of a batch of the running window, under autocast, with the dropout masks of the running micro-step.
@@ -94,14 +114,30 @@ class Trainer {
   amp::GradScaler& scaler() { return scaler_; }
 
  private:
+  void train_epoch();
   StepReport train_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window);
   void end_step(const StepReport& report);
-  bool evaluation_is_due(bool epoch_ends) const;
+  void between_steps();
+  bool evaluation_is_due() const;
   void evaluate_on_val();
   bool is_better(const Metrics& metrics) const;
   bool finished() const;
   TrainResult finish();
   EvaluateOptions evaluation_of(const std::string& split) const;
+
+  // trainer_save.cpp
+  RunState state() const;
+  bool is_saved() const { return saved_at_ == result_.steps && saved_evaluated_at_ == evaluated_at_; }
+  bool save_is_due() const;
+  void save();
+  void save_or_throw();
+  bool attempt(const std::function<void()>& work);
+  void insist(const std::function<void()>& work);
+  void export_best();
+  void export_kept_best();
+  void keep_best();
+  void restore_best(const RunDir& dir, const RunState::Best& best);
+  TrainResult interrupted(int signal);
 
   Parts parts_;
   const config::TrainerConfig& options_;
@@ -119,6 +155,13 @@ class Trainer {
   int64_t evaluated_at_ = 0, evaluations_since_best_ = 0;
   std::string culprit_;  // of the first loss that was not finite in a row of such
   TrainResult result_;
+
+  std::optional<ResumePoint> from_;
+  int64_t saved_at_ = -1, saved_evaluated_at_ = -1;
+  std::string best_weights_;     // hash_of_tensors of the best parameters
+  bool best_is_new_ = false;     // the model's weights are the best and not in best/ yet
+  NamedTensors kept_best_ = {};  // copies of the best weights, while the disk is too full for best/
+  bool disk_is_full_ = false;    // and that was said
 };
 
 }  // namespace mixtape::trainer
