@@ -46,8 +46,7 @@ TEST_CASE("a directory is made with its parents, or taken when it is empty") {
   const TempFolder folder;
   RunDir::check(folder.path("a/b/c"), false);
   CHECK_FALSE(fs::exists(folder.path("a")));  // checking makes nothing
-  const RunDir dir = RunDir::create(folder.path("a/b/c/"), false);
-  CHECK(dir.path() == folder.path("a/b/c"));
+  CHECK(RunDir::create(folder.path("a/b/c/"), false).path() == folder.path("a/b/c"));
   CHECK(fs::is_directory(folder.path("a/b/c")));
   CHECK(RunDir::create(folder.path("a/b/c"), false).moved_to().empty());
 }
@@ -61,7 +60,7 @@ TEST_CASE("a directory that is not empty names both ways out, and --force moves 
   check_refused(folder.path("run"), false, "--force");
   CHECK(RunDir::create(folder.path("run"), true).moved_to() == folder.path("run.bak-1"));
   CHECK(slurp(folder.path("run.bak-1/precious")) == "1");
-  CHECK(entries(folder.path("run")) == 0);
+  CHECK(entries(folder.path("run")) == 1);  // the lock
   folder.write("run/precious", "2");
   CHECK(RunDir::create(folder.path("run/"), true).moved_to() == folder.path("run.bak-2"));
   CHECK(slurp(folder.path("run.bak-1/precious")) == "1");
@@ -110,7 +109,47 @@ TEST_CASE("files and directories appear complete or not at all") {
     throw std::runtime_error("interrupted");
   }));
   CHECK(slurp(dir.best() + "/two") == "two");
-  CHECK(entries(dir.path()) == 2);  // config.json and best: no temporaries
+  CHECK(entries(dir.path()) == 3);  // config.json, best and the lock: no temporaries
+}
+
+TEST_CASE("a directory in use is refused by everyone, and names who has it") {
+  const TempFolder folder;
+  const auto refused = [&](auto&& f) {
+    const auto error = error_of(f);
+    REQUIRE(error);
+    CHECK(error->code() == "E-IO-LOCKED");
+    CHECK(error->exit_code() == 5);
+    CHECK(contains(error->what(), message("process ", ::getpid(), " on ")));
+  };
+  {
+    const RunDir dir = RunDir::create(folder.path("run"), false);
+    const RunDir copy = dir;
+    dir.write("config.json", "{}");
+    refused([&] { (void)RunDir::create(folder.path("run"), false); });
+    refused([&] { (void)RunDir::create(folder.path("run"), true); });
+    refused([&] { (void)RunDir::recover(folder.path("run")); });
+    refused([&] { RunDir::check(folder.path("run"), true); });
+  }
+  CHECK(RunDir::recover(folder.path("run")));
+  CHECK(RunDir::create(folder.path("run"), true).moved_to() == folder.path("run.bak-1"));
+}
+
+TEST_CASE("recovering takes a run, nothing, or refuses what is no run") {
+  const TempFolder folder;
+  CHECK_FALSE(RunDir::recover(folder.path("none")));
+  CHECK_FALSE(fs::exists(folder.path("none")));
+  fs::create_directory(folder.path("empty"));
+  CHECK_FALSE(RunDir::recover(folder.path("empty")));
+  fs::create_directories(folder.path("run/best.tmp.1"));
+  folder.write("run/config.json", "{}");
+  folder.write("run/latest.tmp.77", "half");
+  CHECK(RunDir::recover(folder.path("run"))->path() == folder.path("run"));
+  CHECK(entries(folder.path("run")) == 2);  // config.json and the lock
+  folder.write("run/thesis.txt", "");
+  const auto error = error_of([&] { (void)RunDir::recover(folder.path("run")); });
+  REQUIRE(error);
+  CHECK(error->exit_code() == 5);
+  CHECK(contains(error->what(), "thesis.txt"));
 }
 
 TEST_CASE("opening a run for reading") {

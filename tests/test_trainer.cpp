@@ -352,13 +352,16 @@ class TwoLosses : public Recorder {
 
 TEST_CASE("trainer: backward can be replaced") {
   const TinyRun tiny;
-  Session<> once(tiny, {"trainer.max_steps=1"});
-  (void)once.run();
-  Session<TwoLosses> twice(tiny, {"trainer.max_steps=1"});
-  (void)twice.run();
+  const auto first_step = [&](auto session) {
+    (void)session->run();
+    return session->trainer.steps.at(0);
+  };
+  const std::vector<std::string> sets = {"trainer.max_steps=1"};
+  const StepReport once = first_step(std::make_unique<Session<>>(tiny, sets));
+  const StepReport twice = first_step(std::make_unique<Session<TwoLosses>>(tiny, sets));
   // The second forward has the masks of the first: the same gradient again.
-  CHECK(twice.trainer.steps[0].grad_norm == doctest::Approx(2 * once.trainer.steps[0].grad_norm).epsilon(1e-6));
-  CHECK(twice.trainer.steps[0].loss == once.trainer.steps[0].loss);
+  CHECK(twice.grad_norm == doctest::Approx(2 * once.grad_norm).epsilon(1e-6));
+  CHECK(twice.loss == once.loss);
 }
 
 TEST_CASE("trainer: a warm-up longer than the run, a policy and sizes that do not fit are told before it starts") {

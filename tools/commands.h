@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/command_line.h"
@@ -40,7 +41,7 @@ void add_set_option(Verb& verb, std::vector<std::string>& sets);
 void print(const std::string& text);
 
 /// A line (or several) for stderr, complete with the newline.
-void note(const std::string& text);
+void note(std::string_view text);
 
 /// "mixtape 0.1.0 …": version, compiler, instruction set, GEMM engine; the text of --version, ending in a newline.
 std::string version_text();

@@ -31,25 +31,30 @@ void describe(Program& program) {
     add(program);
 }
 
-int run(const Words& arguments) {
+/// Allocates nothing: memory may be what there is no more of.
+void report(const char* code, const char* text) { std::fprintf(stderr, "error %s  %s\n", code, text); }
+
+int run(int count, char** words) try {
   CommandLine line("mixtape", "Mixtape: fine-tunes text classifiers, with mixed precision that one can see.",
                    version_text, verbs_to_come);
   Program program{line.root()};
-  try {
-    describe(program);
-    if (const std::string text = line.run(arguments); !text.empty()) print(text);
-    return program.exit_code;
-  } catch (const Error& error) {
-    // A configuration's report names its codes line by line itself.
-    note(error.code() == "E-CONFIG" ? error.what() : "error " + error.code() + "  " + error.what());
-    return error.exit_code();
-  } catch (const std::bad_alloc&) {
-    note("error E-MEMORY  out of memory");
-    return static_cast<int>(ErrorKind::memory);
-  } catch (const std::exception& error) {
-    note(std::string("error E-INTERNAL  ") + error.what() + "\n  this is a fault in mixtape, please report it");
-    return static_cast<int>(ErrorKind::internal);
-  }
+  describe(program);
+  const std::string text = line.run({words + std::min(count, 1), words + count});
+  if (!text.empty()) print(text);
+  return program.exit_code;
+} catch (const Error& error) {
+  if (error.code() == "E-CONFIG")  // a configuration's report names its codes line by line itself
+    note(error.what());
+  else
+    report(error.code().c_str(), error.what());
+  return error.exit_code();
+} catch (const std::bad_alloc&) {
+  report("E-MEMORY", "out of memory");
+  return static_cast<int>(ErrorKind::memory);
+} catch (const std::exception& error) {
+  report("E-INTERNAL", error.what());
+  std::fputs("  this is a fault in mixtape, please report it\n", stderr);
+  return static_cast<int>(ErrorKind::internal);
 }
 
 }  // namespace
@@ -65,11 +70,11 @@ void print(const std::string& text) {
   }
 }
 
-void note(const std::string& text) {
+void note(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   if (text.empty() || text.back() != '\n') std::fputc('\n', stderr);
 }
 
 }  // namespace mixtape::tools
 
-int main(int argc, char** argv) { return mixtape::tools::run({argv + std::min(argc, 1), argv + argc}); }
+int main(int argc, char** argv) { return mixtape::tools::run(argc, argv); }

@@ -1,6 +1,7 @@
 #include "tools/trainer/nonfinite.h"
 
 #include "core/context.h"
+#include "core/factory.h"
 #include "core/kernels/basic.h"
 #include "core/op.h"
 
@@ -8,7 +9,9 @@ namespace mixtape::trainer {
 namespace {
 
 bool is_finite(const Tensor& tensor) {
-  return !tensor || !is_float(tensor.dtype()) || kernels::census(tensor.view()).finite;
+  if (!tensor || !is_float(tensor.dtype())) return true;
+  const Tensor dense = tensor.contiguous() ? tensor : copy_of(tensor);  // an output may be a view
+  return kernels::census(dense.view()).finite;
 }
 
 /// Remembers the first call that made something that is not finite.
