@@ -50,7 +50,8 @@ void add_train(Program& program) {
             {"--force"});
   verb.flag("--recover-with-changes", options->recover_with_changes,
             "the same, also with other values of keys that change the trajectory", {"--force"});
-  verb.flag("--dry-run", options->dry_run, "read and check everything, print the plan, write nothing");
+  verb.flag("--dry-run", options->dry_run, "read and check everything, print the plan, write nothing",
+            {"--recover", "--recover-with-changes"});
   add_set_option(verb, options->sets);
   verb.flag("-q,--quiet", options->quiet, "only warnings and errors");
   verb.flag("-v,--verbose", options->verbose, "more about what was read and written", {"--quiet"});

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/kernels/parallel.h"
+#include "tools/trainer/preflight.h"
 #include "tools/trainer/trainer.h"
 
 namespace mixtape::trainer {
@@ -28,6 +29,7 @@ std::string dry_run(config::Config config, const std::string& dir, bool force, P
   Task task = read_task(config, tokenizer, progress);
   const std::string rows = message(task.train.rows(), " training, ", task.val.rows(), " validation and ",
                                    task.test.rows(), " test texts; classes: ", classes_text(task.class_names));
+  check_machine(config, dir, bert_config(config, tokenizer.vocab().size()), task.train.lengths());
   const auto model = make_model(config, tokenizer.vocab().size(), task.class_names, progress);
   const Trainer trainer({.config = config, .tokenizer = tokenizer, .model = *model, .progress = progress},
                         std::move(task));

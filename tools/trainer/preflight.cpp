@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/error.h"
+#include "tools/config/build_info.h"
+#include "tools/trainer/run_dir.h"
 
 namespace mixtape::trainer {
 namespace {
@@ -72,6 +75,14 @@ int64_t bytes_below(const std::string& path) {
     if (at->is_regular_file(gone)) bytes += static_cast<int64_t>(at->file_size(gone));
   }
   return bytes;
+}
+
+void check_machine(const config::Config& config, const std::string& dir, const models::BertConfig& bert,
+                   const std::vector<int64_t>& lengths) {
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  check_memory(memory_estimate(config, bert, longest), config::machine_info().memory_free);
+  check_disk(dir, checkpoint_estimate(config, bert), config.trainer.save_total_limit, bytes_below(dir + "/checkpoints"),
+             config::free_disk(RunDir::existing_part(dir)));
 }
 
 }  // namespace mixtape::trainer

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "models/bert_config.h"
 #include "tools/config/config.h"
@@ -25,6 +26,10 @@ int64_t checkpoint_estimate(const config::Config& config, const models::BertConf
 /// Throws E-IO-NOSPACE (io) unless `free` bytes and the `present` ones of older checkpoints hold save_total_limit + 2
 /// checkpoints (the best one, and the one that is being written) and a tenth more. `free` < 0: not known.
 void check_disk(const std::string& dir, int64_t checkpoint, int64_t save_total_limit, int64_t present, int64_t free);
+
+/// Both checks, for a run in `dir` with training texts of so many tokens each.
+void check_machine(const config::Config& config, const std::string& dir, const models::BertConfig& bert,
+                   const std::vector<int64_t>& lengths);
 
 /// Bytes of all files below `path`; 0 when it is not there.
 int64_t bytes_below(const std::string& path);

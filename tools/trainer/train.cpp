@@ -1,6 +1,5 @@
 #include "tools/trainer/train.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "core/error.h"
@@ -98,15 +97,6 @@ ResumePoint resume_point(const RunDir& dir, const Checkpoint& checkpoint, const 
   return from;
 }
 
-void check_machine(const config::Config& config, const std::string& dir, const models::BertConfig& bert,
-                   const Task& task) {
-  const std::vector<int64_t> lengths = task.train.lengths();
-  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  check_memory(memory_estimate(config, bert, longest), config::machine_info().memory_free);
-  check_disk(dir, checkpoint_estimate(config, bert), config.trainer.save_total_limit, bytes_below(dir + "/checkpoints"),
-             config::free_disk(RunDir::existing_part(dir)));
-}
-
 TrainResult start(config::Config config, const std::string& dir, const TrainOptions& options, Progress& progress) {
   Recovery recovery;
   if (options.recover)
@@ -117,7 +107,7 @@ TrainResult start(config::Config config, const std::string& dir, const TrainOpti
   take_from_pretrained(config);
   const data::Tokenizer tokenizer = make_tokenizer(config.tokenizer);
   Task task = read_task(config, tokenizer, progress);
-  check_machine(config, dir, bert_config(config, tokenizer.vocab().size()), task);
+  check_machine(config, dir, bert_config(config, tokenizer.vocab().size()), task.train.lengths());
   const auto model = make_model(config, tokenizer.vocab().size(), task.class_names, progress);
   const std::string start_weights = hash_of_tensors(model->parameters());
   Trajectory trajectory = trajectory_of(config, start_weights);

@@ -6,24 +6,24 @@
 #include "tools/config/fields.h"
 #include "tools/config/show.h"
 #include "tools/trainer/hash.h"
+#include "tools/trainer/task.h"
 
 namespace mixtape::trainer {
 namespace {
 
-constexpr const char* data_files[] = {"mapping.txt",    "train_text.txt", "train_labels.txt", "val_text.txt",
-                                      "val_labels.txt", "test_text.txt",  "test_labels.txt"};
-
 std::string content(const std::string& digits) { return "\"xxh3-128 of the content: " + digits + "\""; }
 
-std::string hash_of_data(const std::string& dir) {
+std::string hash_of_data(const config::TaskConfig& task) {
   Hash hash;
-  for (const char* file : data_files) hash.add(message(file, " ", hash_of_file(message(dir, "/", file)), "\n"));
+  for (const std::string& file : data::data_files(data_format(task), task.data_dir)) {
+    hash.add(message(file, " ", hash_of_file(message(task.data_dir, "/", file)), "\n"));
+  }
   return hash.digits();
 }
 
 std::string value_of(const config::Field& field, const config::Config& config, const std::string& start_weights) {
   const std::string path = field.path();
-  if (path == "task.data_dir") return content(hash_of_data(config.task.data_dir));
+  if (path == "task.data_dir") return content(hash_of_data(config.task));
   if (path == "tokenizer.vocab") return content(hash_of_file(config.tokenizer.vocab));
   if (path == "model.pretrained") return config.model.pretrained.empty() ? "null" : content(start_weights);
   if (path == "amp.policy" && config.amp.policy.ends_with(".json")) return content(hash_of_file(config.amp.policy));
