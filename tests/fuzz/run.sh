@@ -10,8 +10,8 @@ if [[ ! $seconds =~ ^[0-9]+$ ]]; then
   echo "usage: tests/fuzz/run.sh [SECONDS [NAME...]]   (names: the .cpp files beside it)" >&2
   exit 2
 fi
-if ! command -v clang++-14 >/dev/null || ! clang++-14 -fsanitize=fuzzer -print-file-name=libclang_rt.fuzzer-x86_64.a >/dev/null 2>&1 ||
-  [[ ! -e $(clang++-14 -print-resource-dir)/lib/linux/libclang_rt.fuzzer-x86_64.a ]]; then
+runtime=$(clang++-14 -print-resource-dir 2>/dev/null || true)/lib/linux/libclang_rt.fuzzer-$(uname -m).a
+if [[ ! -e $runtime ]]; then
   echo "skipped: no clang 14 with its fuzzer runtime (tools/setup --dev installs them)"
   exit 77
 fi
