@@ -19,7 +19,8 @@ struct LedgerRow {
   Rule rule = Rule::keep;      ///< that was in force; forward only
   int64_t calls = 0;
   int64_t casts = 0;  ///< inputs that stage 1 cast for these calls
-  int64_t bytes = 0;  ///< read and written; 0 for views and for a cast that a fresh shadow stood for
+  int64_t bytes =
+      0;  ///< inputs and outputs, without what is only saved; 0 for views and for a cast that a fresh shadow stood for
 };
 
 struct LedgerTotals {

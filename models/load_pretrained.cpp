@@ -87,6 +87,7 @@ std::vector<Assignment> plan_loading(const NamedTensors& parameters, Entries& en
     entries.erase(found);
   }
   if (!faults.empty()) {
+    for (const auto& [name, entry] : entries) faults += message("\n  not used: ", entry->name);
     fail(ErrorKind::model, "E-MODEL-TENSORS",
          message(file.path(), " does not fit the model (check model.config and config.json):", faults));
   }

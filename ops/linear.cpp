@@ -64,6 +64,7 @@ struct Linear {
             {{}, {arg({7}), arg({3, 7}), arg({3})}},
             {{}, {arg({0, 4}), arg({5, 4}), arg({5})}},
             {{}, {arg({3, 1}), arg({1, 1}), arg({1})}},
+            {{}, {arg({4, 6}), arg({6, 6}), arg({6})}},  // where a flipped transpose has a fitting shape
             {{}, {arg({33, 65}), arg({17, 65}), arg({17})}},
             {{}, {arg({2, 4}), arg({5, 3}), arg({5})}, "input 'weight' has shape [5, 3], expected [out, 4]"},
             {{}, {arg({2, 4}), arg({5, 4}), arg({4})}, "input 'bias' has shape [4], expected [5]"}};

@@ -30,33 +30,6 @@ void check_error(const Case& c, Checks& checks) {
   }
 }
 
-// A row whose samples miss a kind is not tested: that is a failure of the row.
-void check_kinds(const OpSchema& op, const std::vector<AnySample>& samples, Checks& checks) {
-  bool zero = false, odd = false, long_row = false, bad = false, broadcast = false;
-  int data_inputs = 0;
-  for (int i = 0; i < op.info->inputs.count; ++i) data_inputs += op.info->inputs[i].role == Role::data;
-  for (const AnySample& s : samples) {
-    if (!s.error.empty()) {
-      bad = true;
-      continue;
-    }
-    for (const Arg& a : s.args) {
-      zero = zero || a.shape.numel() == 0;
-      odd = odd || std::any_of(a.shape.begin(), a.shape.end(), [](int64_t d) { return d > 1 && d % 2 == 1; });
-      long_row = long_row || a.shape.numel() >= 129;
-    }
-    broadcast = broadcast || (s.args.size() > 1 && !(s.args[0].shape == s.args[1].shape));
-  }
-  checks.at("samples");
-  checks.expect(zero, "none has an empty tensor");
-  checks.expect(odd, "none has an odd size");
-  checks.expect(long_row, "none is long enough for the vector loops and their tail (129 elements)");
-  checks.expect(bad || autograd::is_cast(op), "none is a bad input");
-  if (op.info->precision.rule == Rule::widest && data_inputs > 1 && !op.info->variadic)
-    checks.expect(broadcast, "none broadcasts");
-  checks.expect(!op.info->doc.empty(), "the row has no doc");
-}
-
 void check_sample(const Case& c, Checks& checks) {
   if (!c.sample.error.empty()) return check_error(c, checks);
   check_oracle(c, checks);

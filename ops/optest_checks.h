@@ -1,5 +1,5 @@
-// The checks of the op-table runner, by what they look at: optest_numbers.cpp (values and gradients), optest_modes.cpp
-// (tape, threads, autocast); optest.cpp puts them together.
+// The checks of the op-table runner, by what they look at: optest_kinds.cpp (are all kinds of samples there),
+// optest_numbers.cpp (values and gradients), optest_modes.cpp (tape, threads, autocast); optest.cpp puts them together.
 #pragma once
 
 #include <cmath>
@@ -85,6 +85,8 @@ struct Reference {
   }
 };
 
+/// The samples: empty, odd, long, bad, broadcast where the op does that; and the row's sentence of documentation.
+void check_kinds(const OpSchema& op, const std::vector<AnySample>& samples, Checks& checks);
 void check_oracle(const Case& c, Checks& checks);
 void check_forward(const Case& c, DType dtype, const Reference& ref, Checks& checks);
 /// Analytic f64 gradients against differences.

@@ -7,6 +7,7 @@
 
 #include "autograd/backward.h"
 #include "core/factory.h"
+#include "core/kernels/parallel.h"
 #include "ops/ops.h"
 #include "tools/bench.h"
 #include "tools/trainer/json.h"
@@ -124,7 +125,15 @@ std::string bench_ops(int64_t batch, int64_t seq, bool json) {
                   .set("bf16_forward_s", bf16.forward)
                   .set("bf16_backward_s", bf16.backward));
   }
-  return json ? list.line() + "\n" : table;
+  if (!json) return table;
+  return trainer::Json::object()
+             .set("mode", "ops")
+             .set("batch", batch)
+             .set("seq", seq)
+             .set("threads", kernels::thread_count())
+             .set("ops", std::move(list))
+             .line() +
+         "\n";
 }
 
 }  // namespace mixtape::tools

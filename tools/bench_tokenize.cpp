@@ -31,6 +31,8 @@ std::string bench_tokenize(const std::string& vocab, bool lowercase, int64_t max
   const double tokens_per_s = rate * static_cast<double>(tokens), mb_per_s = rate * static_cast<double>(bytes) / 1e6;
   if (json) {
     return trainer::Json::object()
+               .set("mode", "tokenize")
+               .set("threads", 1)
                .set("texts", std::ssize(texts))
                .set("texts_per_s", texts_per_s)
                .set("tokens_per_s", tokens_per_s)

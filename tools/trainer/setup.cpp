@@ -17,8 +17,12 @@ namespace {
 void check_fit(const config::Config& config, const models::BertConfig& bert, int64_t vocab_size) {
   const std::string whose = config.model.pretrained.empty() ? "model.config" : config.model.pretrained;
   if (vocab_size > bert.vocab_size) {
-    refuse(message("the vocabulary ", config.tokenizer.vocab, " has ", vocab_size, " pieces, but ", whose, " has only ",
-                   bert.vocab_size, " word embeddings: use the vocabulary that belongs to the model"));
+    const std::string key = "model.config.vocab_size";
+    const bool written = config.written(key);
+    refuse(
+        message("the vocabulary ", config.tokenizer.vocab, " has ", vocab_size, " pieces, but ",
+                written ? message(key, " (", config.origin(key).text(), ")") : whose, " has only ", bert.vocab_size,
+                " word embeddings: ", written ? "leave the key out" : "use the vocabulary that belongs to the model"));
   }
   if (config.tokenizer.max_length > bert.max_position_embeddings) {
     refuse(message("tokenizer.max_length = ", config.tokenizer.max_length, " (",
@@ -48,9 +52,8 @@ bool load_weights(const models::BertClassifier& model, const std::string& dir,
   if (!report.head_loaded) progress.note(report.head_note);
   if (!report.has_pooler) progress.detail("the file has no pooler; this model needs none");
   if (!report.unused.empty()) {
-    progress.note(message(static_cast<int64_t>(report.unused.size()), " tensors of the file are not used",
-                          report.unused.size() <= 4 ? ": " + listed(report.unused) : ""));
-    progress.detail("not used: " + listed(report.unused));
+    progress.note(message(static_cast<int64_t>(report.unused.size()),
+                          " tensors of the file are not used: ", listed(report.unused)));
   }
   const std::vector<std::string> theirs = models::read_pretrained(dir).class_names;
   if (report.head_loaded && !theirs.empty() && theirs != class_names) {
