@@ -137,7 +137,9 @@ const std::vector<Case> bad_files = {
 
 void check_golden(const TorchCheckpoint& file, const nlohmann::json& tensors) {
   CHECK(file.tensors().size() >= tensors.size());
-  for (const auto& [name, want] : tensors.items()) {
+  for (const auto& item : tensors.items()) {
+    const std::string name = item.key();
+    const nlohmann::json& want = item.value();
     CAPTURE(name);
     const TorchTensor* found = file.find(name);
     if (!found) found = file.find("state_dict." + name);
