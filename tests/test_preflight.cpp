@@ -23,10 +23,11 @@ TEST_CASE("preflight: parameters are counted exactly, but for the head and the p
 TEST_CASE("preflight: memory") {
   const config::Config config;
   const models::BertConfig base;
-  const double needed = memory_estimate(config, base, 128);
+  const double needed = memory_estimate(config, base, 9000, 128);
   CHECK(needed > 108e6 * 18);
   CHECK(needed < 8e9);
-  CHECK(memory_estimate(config, base, 512) > needed);
+  CHECK(memory_estimate(config, base, 9000, 512) > needed);
+  CHECK(memory_estimate(config, base, 4, 128) < needed);
   CHECK_NOTHROW(check_memory(needed, 16'000'000'000));
   CHECK_NOTHROW(check_memory(needed, 0));  // not known
   const auto error = error_of([&] { check_memory(needed, 1'000'000'000); });

@@ -145,11 +145,15 @@ TEST_CASE("recovering takes a run, nothing, or refuses what is no run") {
   folder.write("run/latest.tmp.77", "half");
   CHECK(RunDir::recover(folder.path("run"))->path() == folder.path("run"));
   CHECK(entries(folder.path("run")) == 2);  // config.json and the lock
-  folder.write("run/thesis.txt", "");
-  const auto error = error_of([&] { (void)RunDir::recover(folder.path("run")); });
+  folder.write("run/notes.txt", "what somebody wrote beside it");
+  CHECK(RunDir::recover(folder.path("run")));
+  fs::create_directory(folder.path("other"));
+  folder.write("other/thesis.txt", "");
+  const auto error = error_of([&] { (void)RunDir::recover(folder.path("other")); });
   REQUIRE(error);
   CHECK(error->exit_code() == 5);
-  CHECK(contains(error->what(), "thesis.txt"));
+  CHECK(contains(error->what(), "no run that could go on"));
+  CHECK(entries(folder.path("other")) == 1);
 }
 
 TEST_CASE("opening a run for reading") {

@@ -18,12 +18,14 @@ def main():
     parser.add_argument("groups", nargs="*", metavar="GROUP", help="one of: " + ", ".join(GROUPS))
     parser.add_argument("--full", action="store_true", help="the counts of the fault table; hours")
     parser.add_argument("--build", default=str(ROOT / "build" / "release"), help="the build directory")
+    parser.add_argument("--program", help="another program than the build's")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn at random; 0: another each time")
     options = parser.parse_args()
     if unknown := set(options.groups) - set(GROUPS):
         parser.error(f"no such group: {', '.join(sorted(unknown))}")
     build = pathlib.Path(options.build).resolve()
-    program, shim = build / "bin" / "mixtape", build / "lib" / "libmixtape_fault_shim.so"
+    program = pathlib.Path(options.program or build / "bin" / "mixtape")
+    shim = build / "lib" / "libmixtape_fault_shim.so"
     for path in (program, shim):
         if not path.exists():
             parser.error(f"{path} is not there: build it first (tools/test)")

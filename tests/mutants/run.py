@@ -2,7 +2,7 @@
 """Plants one fault at a time and demands that the tests see it: tests/mutants/run.py BUILD [NAME...]
 
 mutants.json lists them: a file, the text that is replaced (it must stand there once), and the tests that must fail
-("op:gelu" is a row of the op table, "unit:backward" the cases of test_backward.cpp). Only the mutated file is compiled, with the
+("op:gelu" is a row of the op table, "unit:backward" the cases of test_backward.cpp, "faults:torn" a group of tools/faults). Only the mutated file is compiled, with the
 build's own command, and linked with the other objects. A mutant that survives, or no longer applies, is a failure.
 """
 import json
@@ -45,7 +45,7 @@ def killed(build, database, mutant, folder):
     if done.returncode:
         return None, "does not compile:\n" + done.stderr[:2000]
     kind, name = mutant["test"].split(":")
-    program = "mixtape_optest" if kind == "op" else "mixtape_tests"
+    program = {"op": "mixtape_optest", "unit": "mixtape_tests", "faults": "mixtape"}[kind]
     line = link_command(build, f"bin/{program}")
     if old_object not in line:
         return None, f"{old_object} is not linked into {program}"
@@ -54,8 +54,11 @@ def killed(build, database, mutant, folder):
     linked = subprocess.run(line, shell=True, cwd=directory, capture_output=True, text=True)
     if linked.returncode:
         return None, "does not link (is the build up to date?):\n" + linked.stderr[-500:]
-    arguments = ["--op", name] if kind == "op" else [f"--source-file=*test_{name}.cpp"]
-    run = subprocess.run([str(mutant_program), *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    if kind == "faults":
+        command = [str(ROOT / "tools" / "faults"), "--build", str(build), "--program", str(mutant_program), "--seed", "1", name]
+    else:
+        command = [str(mutant_program), *(["--op", name] if kind == "op" else [f"--source-file=*test_{name}.cpp"])]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     return run.returncode != 0, run.stdout[-300:]
 
 

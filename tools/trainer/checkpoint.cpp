@@ -117,6 +117,17 @@ data::Parsed<Manifest> verify(const std::string& dir, int64_t step) {
   return manifest;
 }
 
+/// What the checkpoint in `dir` calls its best; 0 where it is damaged: nobody will go on from there.
+int64_t best_step_of(const std::string& dir) {
+  try {
+    const std::string text = data::read_file(dir + "/MANIFEST", ErrorKind::model, "E-FILE-MISSING", kMostStateBytes);
+    const data::Parsed<Manifest> manifest = parse_manifest(text);
+    return manifest.value ? manifest.value->best_step : 0;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(std::string run_dir) : run_dir_(std::move(run_dir)), folder_(run_dir_ + "/checkpoints") {}
@@ -196,13 +207,7 @@ void Checkpoints::put_in_place(const std::string& temporary, const std::string& 
 void Checkpoints::rotate(int64_t keep) const {
   const std::vector<int64_t> all = steps();
   std::vector<int64_t> kept(all.begin(), all.begin() + std::min(keep, std::ssize(all)));
-  for (const int64_t step : std::vector<int64_t>(kept)) {
-    const std::string text =
-        data::read_file(path_of(step) + "/MANIFEST", ErrorKind::io, "E-IO-READ", uint64_t{1} << 16);
-    if (const data::Parsed<Manifest> manifest = parse_manifest(text); manifest.value) {
-      kept.push_back(manifest.value->best_step);
-    }
-  }
+  for (const int64_t step : std::vector<int64_t>(kept)) kept.push_back(best_step_of(path_of(step)));
   for (const int64_t step : all) {
     if (std::find(kept.begin(), kept.end(), step) == kept.end()) remove(path_of(step));
   }

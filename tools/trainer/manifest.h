@@ -19,9 +19,9 @@ struct Manifest {
     std::string hash;  ///< XXH3-128, 32 digits
   };
   int64_t step = 0;
-  int64_t best_step = 0;  ///< the step of the best model so far; 0: none yet
-  std::string config;     ///< hash_of(Trajectory)
-  std::vector<File> files;
+  int64_t best_step = 0;    ///< the step of the best model so far; 0: none yet
+  std::string config = {};  ///< hash_of(Trajectory)
+  std::vector<File> files = {};
 
   std::string text() const;
 };

@@ -29,12 +29,12 @@ double parameters_of(const models::BertConfig& bert) {
 
 int64_t parameter_count(const models::BertConfig& bert) { return static_cast<int64_t>(parameters_of(bert)); }
 
-double memory_estimate(const config::Config& config, const models::BertConfig& bert, int64_t longest) {
+double memory_estimate(const config::Config& config, const models::BertConfig& bert, int64_t rows, int64_t longest) {
   const bool half = config.amp.dtype != config::AmpDtype::off;
   const double element = half ? 2 : 4;
   const double per_parameter = 4 + 4 + 4 * states_of(config) + (half ? 2 : 0);
   const double seq = static_cast<double>(longest);
-  const double tokens = static_cast<double>(config.trainer.per_device_train_batch_size) * seq;
+  const double tokens = static_cast<double>(std::min(rows, config.trainer.per_device_train_batch_size)) * seq;
   const auto h = static_cast<double>(bert.hidden_size), inner = static_cast<double>(bert.intermediate_size);
   // Saved by a layer: the inputs of its products and normalisations, both sides of GELU, the probabilities.
   const double layer = tokens * (8 * h + 2 * inner + static_cast<double>(bert.num_attention_heads) * seq) * element;
@@ -80,7 +80,7 @@ int64_t bytes_below(const std::string& path) {
 void check_machine(const config::Config& config, const std::string& dir, const models::BertConfig& bert,
                    const std::vector<int64_t>& lengths) {
   const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  check_memory(memory_estimate(config, bert, longest), config::machine_info().memory_free);
+  check_memory(memory_estimate(config, bert, std::ssize(lengths), longest), config::machine_info().memory_free);
   check_disk(dir, checkpoint_estimate(config, bert), config.trainer.save_total_limit, bytes_below(dir + "/checkpoints"),
              config::free_disk(RunDir::existing_part(dir)));
 }

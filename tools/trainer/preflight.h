@@ -14,8 +14,8 @@ namespace mixtape::trainer {
 int64_t parameter_count(const models::BertConfig& bert);
 
 /// Bytes that training needs at least: parameters, their gradients, moments and 16-bit twins, and what the backward of
-/// the largest batch reads. `longest` is the longest text in tokens.
-double memory_estimate(const config::Config& config, const models::BertConfig& bert, int64_t longest);
+/// the largest batch reads. `rows` is how many training texts there are, `longest` the tokens of the longest.
+double memory_estimate(const config::Config& config, const models::BertConfig& bert, int64_t rows, int64_t longest);
 
 /// Throws E-MEMORY (memory) when that is more than this process can have: Linux would grant it and kill the run later.
 void check_memory(double needed, int64_t available);

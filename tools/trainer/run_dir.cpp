@@ -76,12 +76,17 @@ void take_lock(int descriptor, const std::string& dir) {
                "  wait for it, or stop it (it saves itself), or choose another directory"));
 }
 
-/// Names that a run writes, temporary ones of theirs included.
-bool belongs_to_a_run(const std::string& name) {
-  static constexpr std::string_view known[] = {lock_name, "config.json", "run.json", "log.jsonl",  "metrics.json",
-                                               "best",    "checkpoints", "latest",   "report.html"};
-  return name.find(".tmp.") != std::string::npos ||
-         std::find(std::begin(known), std::end(known), name) != std::end(known);
+/// Something that only a run leaves, or nothing but what one leaves that was killed at once.
+bool looks_like_a_run(const std::string& path) {
+  for (const char* name : {"/config.json", "/log.jsonl", "/checkpoints"}) {
+    if (exists(path + name)) return true;
+  }
+  std::error_code error;
+  const fs::directory_iterator entries(path, error);
+  return std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename();
+    return name == lock_name || name.find(".tmp.") != std::string::npos;
+  });
 }
 
 /// The name that --force gives to what is there.
@@ -170,11 +175,7 @@ std::optional<RunDir> RunDir::recover(const std::string& given) {
     return std::nullopt;
   }
   DirLock::check(dir.path_);
-  for (const fs::directory_entry& entry : fs::directory_iterator(dir.path_, error)) {
-    const std::string name = entry.path().filename();
-    if (!belongs_to_a_run(name)) refuse(dir.path_, message("holds \"", name, "\", so it is no run that could go on"));
-  }
-  if (error) refuse(dir.path_, "cannot be looked into: " + error.message());
+  if (!looks_like_a_run(dir.path_)) refuse(dir.path_, "is not empty, and what it holds is no run that could go on");
   if (::access(dir.path_.c_str(), W_OK | X_OK) != 0) refuse(dir.path_, "nothing can be written there", errno);
   dir.lock();
   dir.remove_temporaries();
