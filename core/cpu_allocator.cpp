@@ -1,6 +1,7 @@
 #include <bit>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -52,7 +53,12 @@ class CachingCpuAllocator final : public Allocator {
     const size_t size = size_class(bytes);
     const std::lock_guard lock(mutex_);
     stats_.live_bytes -= static_cast<int64_t>(size);
-    free_[size].push_back(block);
+    try {
+      free_[size].push_back(block);
+    } catch (const std::bad_alloc&) {  // destructors come here, and must not throw
+      std::free(block);
+      stats_.reserved_bytes -= static_cast<int64_t>(size);
+    }
   }
 
   MemoryStats stats() const override {

@@ -44,8 +44,8 @@ TEST_CASE("cli: train leaves a complete run directory") {
   CHECK_FALSE(contains(result.err, "\x1b"));
   CHECK(contains(result.err, "warm-up 2 of 12 steps"));
   CHECK(contains(result.err, "\nepoch 2/2 step 12/12 100% loss "));
-  CHECK(files_in(tiny.path("run")) ==
-        std::set<std::string>{"best", "config.json", "log.jsonl", "metrics.json", "run.json"});
+  CHECK(files_in(tiny.path("run")) == std::set<std::string>{".lock", "best", "checkpoints", "config.json", "latest",
+                                                            "log.jsonl", "metrics.json", "run.json"});
   CHECK(files_in(tiny.path("run/best")) == std::set<std::string>{"config.json", "model.safetensors", "vocab.txt",
                                                                  "tokenizer_config.json", "special_tokens_map.json"});
   const json config = json::parse(slurp(tiny.path("run/config.json")));

@@ -18,6 +18,9 @@ using tests::WatchedRun;
 }  // namespace
 
 TEST_CASE("signals: the first is polled, and the handlers go with the object") {
+  struct sigaction before {
+  }, now{};
+  ::sigaction(SIGINT, nullptr, &before);
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
     Signals signals;
     CHECK_NOTHROW(signals.poll());
@@ -29,9 +32,8 @@ TEST_CASE("signals: the first is polled, and the handlers go with the object") {
       CHECK(stop.signal() == signal);
     }
   }
-  struct sigaction now {};
   ::sigaction(SIGINT, nullptr, &now);
-  const bool as_before = now.sa_handler == SIG_DFL;
+  const bool as_before = now.sa_handler == before.sa_handler;
   CHECK(as_before);
   Signals fresh;
   CHECK_NOTHROW(fresh.poll());  // what came before is forgotten
