@@ -216,7 +216,8 @@ TEST_CASE("torch: errors are exit 4 and name the file; a cut while it is open an
   REQUIRE_MESSAGE(zip.value, zip.error);
   CHECK(contains(error_text([&] { (void)zip.value->read(zip.value->tensors()[0]); }), "E-FILE-TRUNCATED"));
 
-  const Parsed<TorchCheckpoint> truth = parse(zip_with({.type = "BoolStorage"}, "\x01\x02\x01\x01"));
+  const std::string untrue = zip_with({.type = "BoolStorage"}, "\x01\x02\x01\x01");
+  const Parsed<TorchCheckpoint> truth = parse(untrue);
   REQUIRE_MESSAGE(truth.value, truth.error);
   CHECK(contains(error_text([&] { (void)truth.value->read(truth.value->tensors()[0]); }), "E-FILE-BOOL"));
 }
