@@ -1,7 +1,5 @@
 #include "autograd/node.h"
 
-#include <vector>
-
 namespace mixtape::autograd {
 
 Edge edge_of(const Tensor& tensor) {
@@ -11,17 +9,20 @@ Edge edge_of(const Tensor& tensor) {
 }
 
 Node::~Node() {
-  std::vector<std::shared_ptr<Node>> loose;
+  std::shared_ptr<Node> loose;
   const auto unlink = [&](Node& node) {
     for (Edge& edge : node.edges) {
-      if (edge.node) loose.push_back(std::move(edge.node));
+      std::shared_ptr<Node> behind = std::move(edge.node);
+      if (!behind || behind.use_count() > 1) continue;  // somebody else's last reference will unlink it
+      behind->next_loose_ = std::move(loose);
+      loose = std::move(behind);
     }
   };
   unlink(*this);
-  while (!loose.empty()) {
-    const std::shared_ptr<Node> node = std::move(loose.back());
-    loose.pop_back();
-    if (node.use_count() == 1) unlink(*node);
+  while (loose) {
+    const std::shared_ptr<Node> node = std::move(loose);
+    loose = std::move(node->next_loose_);
+    unlink(*node);
   }
 }
 

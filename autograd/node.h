@@ -33,7 +33,8 @@ struct TensorMeta {
 class Node : public std::enable_shared_from_this<Node> {
  public:
   Node() = default;
-  /// Unlinks the graph behind it iteratively: a chain of 200,000 nodes must not recurse 200,000 destructors deep.
+  /// Unlinks the graph behind it iteratively: a chain of 200,000 nodes must not recurse 200,000 destructors deep. Nor
+  /// does it allocate: that is how a run gets out of a failed allocation.
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -50,6 +51,9 @@ class Node : public std::enable_shared_from_this<Node> {
 
   std::string place() const;  ///< "linear (in encoder.layer.0)"
   void free_saved();
+
+ private:
+  std::shared_ptr<Node> next_loose_;  // while nodes are being unlinked: the next one that nobody else owns
 };
 
 }  // namespace mixtape::autograd
