@@ -70,7 +70,7 @@ std::string fault_of(const NamedTensor& parameter, const Weight* entry) {
   }
   if (!entry) return message("\n  missing: ", parameter.name, " ", shape);
   if (entry->shape == parameter.tensor.shape() && is_float(entry->dtype)) return "";
-  return message("\n  misshapen: ", entry->name, " is ", name_of(entry->dtype), " ", entry->shape.str(),
+  return message("\n  misshapen: ", parameter.name, " is ", name_of(entry->dtype), " ", entry->shape.str(),
                  ", the model needs ", shape);
 }
 

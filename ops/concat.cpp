@@ -64,6 +64,7 @@ struct Concat {
             {{0}, {arg({0, 3}), arg({2, 3})}},
             {{1}, {arg({0, 3}), arg({0, 2})}},
             {{0}, {arg({1000}), arg({31})}},
+            {{1}, {arg({3, 130}), arg({3, 7})}},
             {{0}, {arg({1}), arg({2}), arg({3}), arg({4}), arg({5})}},
             {{0}, {indices({2}, {1, 2}), indices({1}, {3})}},
             {{0}, {arg({2, 3}), arg({2, 4})}, "tensor 1 has shape [2, 4], which differs from [2, 3] beside axis 0"},

@@ -93,6 +93,7 @@ struct LayerNorm {
             {{1e-5}, {arg({2, 1}), arg({1}), arg({1})}},
             {{}, {arg({0, 4}), arg({4}), arg({4})}},
             {{}, {arg({5, 128}), arg({128}), arg({128})}},
+            {{}, {arg({2, 131}), arg({131}), arg({131})}},
             {{}, {arg({33}), arg({33}), arg({33})}},
             {{}, {arg({2, 4}), arg({3}), arg({4})}, "input 'gamma' has shape [3], expected [4]"},
             {{}, {arg({}), arg({1}), arg({1})}, "at least one axis"}};

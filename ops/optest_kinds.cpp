@@ -50,21 +50,27 @@ struct Broadcasting {
       for (int axis = 0; axis < t.rank(); ++axis) {
         const int there = result_.rank() - t.rank() + axis;  // the same axis of the result, counted from the last
         const int64_t size = there < 0 ? 1 : result_[there];
-        if (t.shape()[axis] > 1) possible = possible || same_result(c, i, resized(t, axis, 1));
-        if (t.shape()[axis] == 1 && size > 1) sampled = sampled || same_result(c, i, resized(t, axis, size));
+        if (size == 1) continue;
+        const Tensor small = resized(t, axis, 1), large = resized(small, axis, size);
+        if (t.shape()[axis] == size) possible = possible || same(c, i, small, large);
+        if (t.shape()[axis] == 1) sampled = sampled || same(c, i, small, large);
       }
       if (t.rank() < result_.rank()) {
-        sampled = sampled || same_result(c, i, repeated(t, result_[result_.rank() - t.rank() - 1]));
+        sampled = sampled || same(c, i, t, repeated(t, result_[result_.rank() - t.rank() - 1]));
       }
     }
   }
 
  private:
-  bool same_result(const Case& c, int i, const Tensor& other) const {
+  /// The op takes the small tensor for the large one that repeats it.
+  bool same(const Case& c, int i, const Tensor& small, const Tensor& large) const {
     Tensors in = in_;
-    in[static_cast<size_t>(i)] = other;
     try {
-      return c.run(in)[0].shape() == result_;
+      in[static_cast<size_t>(i)] = small;
+      const Tensor one = c.run(in)[0];
+      in[static_cast<size_t>(i)] = large;
+      const Tensor other = c.run(in)[0];
+      return one.shape() == result_ && other.shape() == result_ && flatten({one}) == flatten({other});
     } catch (const Error&) {
       return false;  // the op says that this does not fit
     }
