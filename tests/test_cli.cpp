@@ -164,7 +164,7 @@ TEST_CASE("cli: exit codes of train, and nothing half-made") {
   CHECK(code({"task.data_dir=nowhere"}) == 3);
   CHECK(code({"tokenizer.vocab=nowhere"}) == 3);
   CHECK(code({"model.pretrained=nowhere"}) == 4);
-  CHECK(code({}, "--dry-run") == 2);
+  CHECK(code({}, "--dry-run --recover") == 2);
   CHECK(code({}, "--recover --force") == 2);
   CHECK(code({}, "--recover-with-changes --force") == 2);
   CHECK(code({}, "-q -v") == 2);
@@ -256,7 +256,7 @@ TEST_CASE("cli: inspect ledger lists the step's ops with their dtypes") {
   CHECK(linear_dtype(low) == "bf16");
   CHECK(low["totals"]["casts"] > 0);
   CHECK(contains(run_program(command).out, "linear"));
-  CHECK(run_program("inspect weights x").exit_code == 2);
+  CHECK(run_program("inspect memory x").exit_code == 2);
 }
 
 TEST_CASE("cli: bench step prints the keys that others read") {
