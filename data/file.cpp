@@ -17,17 +17,21 @@ namespace {
 
 InputFile::InputFile(std::string path, ErrorKind kind, const std::string& code) : path_(std::move(path)) {
   do {
-    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    // Opening a pipe that nobody writes to would wait for ever: a model's file comes from strangers and is never one.
+    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | (kind == ErrorKind::model ? O_NONBLOCK : 0));
   } while (descriptor_ < 0 && errno == EINTR);
   if (descriptor_ < 0) {
     const int error = errno;
     if (error != ENOENT && error != ENOTDIR) fail_read(path_, error);
-    fail(kind, code, message(path_, ": no such file; check the path, it is read relative to the current directory"));
+    fail(kind, code, message(path_, ": no such file; check the path"));
   }
   struct stat info {};
-  if (::fstat(descriptor_, &info) == 0 && S_ISDIR(info.st_mode)) {
+  if (::fstat(descriptor_, &info) != 0) info.st_mode = S_IFREG;  // reading will say what is wrong
+  const bool unfit = S_ISDIR(info.st_mode) || (kind == ErrorKind::model && !S_ISREG(info.st_mode));
+  if (unfit) {
     ::close(descriptor_);
-    fail(kind, code, message(path_, ": is a directory, expected a file"));
+    fail(kind, code,
+         message(path_, S_ISDIR(info.st_mode) ? ": is a directory, expected a file" : ": is no regular file"));
   }
 }
 

@@ -13,8 +13,8 @@
 
 namespace mixtape::data {
 
-/// A file open for reading. A missing file or a directory is an Error of the given kind and code; a file that cannot be
-/// read (permission, disk) is kind io, E-IO-READ. Both name the path.
+/// A file open for reading. A missing file or a directory (for kind model, anything but a regular file) is an Error of
+/// the given kind and code; a file that cannot be read (permission, disk) is kind io, E-IO-READ. Both name the path.
 class InputFile {
  public:
   InputFile(std::string path, ErrorKind kind, const std::string& code);

@@ -279,15 +279,17 @@ Parsed<SafeTensorsHeader> parse_safetensors(std::span<const std::byte> file_star
   SafeTensorsHeader header;
   HeaderReader reader(json);
   if (!read_header(reader, header)) return {{}, reader.error()};
+  // Names before places: a tensor that comes twice would also lie inside another one.
+  const auto by_name = [](const TensorEntry& x, const TensorEntry& y) { return x.name < y.name; };
+  std::sort(header.tensors.begin(), header.tensors.end(), by_name);
+  const auto twin = std::adjacent_find(header.tensors.begin(), header.tensors.end(),
+                                       [](const TensorEntry& x, const TensorEntry& y) { return x.name == y.name; });
+  if (twin != header.tensors.end()) return {{}, message("tensor ", quoted(twin->name), " stands twice in the header")};
   if (std::string error = check_cover(header.tensors, file_size - length_bytes - *length.value); !error.empty()) {
     return {{}, std::move(error)};
   }
   for (TensorEntry& entry : header.tensors) entry.offset += length_bytes + *length.value;
-  std::sort(header.tensors.begin(), header.tensors.end(),
-            [](const TensorEntry& a, const TensorEntry& b) { return a.name < b.name; });
-  const auto twin = std::adjacent_find(header.tensors.begin(), header.tensors.end(),
-                                       [](const TensorEntry& a, const TensorEntry& b) { return a.name == b.name; });
-  if (twin != header.tensors.end()) return {{}, message("tensor ", quoted(twin->name), " stands twice in the header")};
+  std::sort(header.tensors.begin(), header.tensors.end(), by_name);
   return {std::move(header), {}};
 }
 

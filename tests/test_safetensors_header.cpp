@@ -88,7 +88,7 @@ const std::vector<Case> malicious_files = {
     {"version https://git-lfs.github.com/spec/v1", "git-lfs pointer"},
     {file_of("{" + good + ",}", 8), "expected '\"'"},
     {file_of("{" + good + " " + good + "}", 8), "expected ','"},
-    {file_of("{" + good + "," + good + "}", 8), "inside another tensor"},
+    {file_of("{" + good + "," + good + "}", 8), "stands twice"},
     {file_of("{" + entry("a", "U8", "0", "0,0") + "," + entry("a", "U8", "0", "0,0") + "}", 0), "stands twice"},
     {file_of("{" + good + "," + entry("b", "F32", "2", "0,8") + "}", 8), "inside another tensor"},
     {file_of("{" + good + "," + entry("b", "F32", "2", "4,12") + "}", 12), "inside another tensor"},

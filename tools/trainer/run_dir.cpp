@@ -238,6 +238,11 @@ RunDir RunDir::open(const std::string& given) {
          message(dir.path_, exists(dir.path_) ? " holds no config.json" : " is not there",
                  ": it must be the DIR of an earlier mixtape train CONFIG -s DIR"));
   }
+  if (exists(dir.path("model.safetensors"))) {
+    fail(ErrorKind::model, "E-RUN-DIR",
+         message(dir.path_, " is a model's directory (an export, or best/ itself), not that of a run: give the DIR of ",
+                 "mixtape train CONFIG -s DIR. As a start for training it is a model.pretrained"));
+  }
   return dir;
 }
 

@@ -134,7 +134,9 @@ TrainResult start(config::Config config, const std::string& dir, const TrainOpti
 
 TrainResult train(config::Config config, const std::string& dir, const TrainOptions& options, Progress& progress) {
   if (options.recover && RunDir::is_finished(dir)) {
-    progress.note(dir + ": the run is finished, nothing is left to do. Its scores are in metrics.json");
+    progress.note(
+        dir +
+        ": the run is finished, nothing is left to do. Its scores are in metrics.json; no value given now is used");
     return {};
   }
   if (options.signals != nullptr) progress.on_activity([&] { options.signals->poll(); });
