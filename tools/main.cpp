@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
 
 #include "core/error.h"
@@ -34,7 +36,21 @@ void describe(Program& program) {
 /// Allocates nothing: memory may be what there is no more of.
 void report(const char* code, const char* text) { std::fprintf(stderr, "error %s  %s\n", code, text); }
 
+/// The last resort: an allocation that fails where nothing may be thrown, such as a library's noexcept function. What
+/// is on the disk is as after a kill: the newest complete checkpoint.
+[[noreturn]] void end_at_once() {
+  try {
+    if (const std::exception_ptr cause = std::current_exception()) std::rethrow_exception(cause);
+  } catch (const std::bad_alloc&) {
+    report("E-MEMORY", "out of memory");
+    std::_Exit(static_cast<int>(ErrorKind::memory));
+  } catch (...) {  // a fault of ours: leave a core
+  }
+  std::abort();
+}
+
 int run(int count, char** words) try {
+  std::set_terminate(end_at_once);
   CommandLine line("mixtape", "Mixtape: fine-tunes text classifiers, with mixed precision that one can see.",
                    version_text, verbs_to_come);
   Program program{line.root()};
