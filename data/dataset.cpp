@@ -158,6 +158,14 @@ LabelClasses classes_of_labels(const std::vector<std::string_view>& labels) {
   return out;
 }
 
+void Dataset::keep_first(int64_t max_rows) {
+  if (max_rows <= 0 || max_rows >= rows()) return;
+  const auto count = static_cast<size_t>(max_rows);
+  texts.resize(count);
+  labels.resize(count);
+  lines.resize(count);
+}
+
 bool has_class_names(DataFormat format, const std::string& data_dir) {
   std::error_code ignored;
   return format == DataFormat::tweet_eval || std::filesystem::exists(data_dir + "/mapping.txt", ignored);
@@ -191,11 +199,7 @@ Dataset read_dataset(DataFormat format, const std::string& data_dir, const std::
                       data::quoted(data.class_names.front()), "; there must be two classes or more to tell apart"));
   }
   take_rows(records, data);
-  if (max_rows > 0 && max_rows < data.rows()) {
-    data.texts.resize(static_cast<size_t>(max_rows));
-    data.labels.resize(static_cast<size_t>(max_rows));
-    data.lines.resize(static_cast<size_t>(max_rows));
-  }
+  data.keep_first(max_rows);
   return data;
 }
 

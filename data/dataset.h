@@ -20,6 +20,8 @@ struct Dataset {
   std::vector<std::string> class_names;  ///< by label
   std::vector<size_t> lines;             ///< where each row begins, from 1
   int64_t rows() const { return static_cast<int64_t>(texts.size()); }
+  /// Drops what is beyond `max_rows`; 0 keeps all.
+  void keep_first(int64_t max_rows);
 };
 
 enum class DataFormat {

@@ -12,7 +12,6 @@
 #include "core/error.h"
 
 namespace mixtape::data {
-namespace {
 
 int open_again(const std::string& path, int flags) {
   int descriptor = -1;
@@ -22,11 +21,10 @@ int open_again(const std::string& path, int flags) {
   return descriptor;
 }
 
-}  // namespace
+bool is_disk_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 void fail_write(const std::string& path, int error) {
-  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  fail(ErrorKind::io, full ? "E-IO-NOSPACE" : "E-IO-WRITE",
+  fail(ErrorKind::io, is_disk_full(error) ? "E-IO-NOSPACE" : "E-IO-WRITE",
        message(path, ": cannot be written: ", std::strerror(error)));
 }
 

@@ -8,6 +8,12 @@
 
 namespace mixtape::data {
 
+/// open(2), closed on exec, again after an interruption: a descriptor, or -1 with errno. New files get mode 0666.
+int open_again(const std::string& path, int flags);
+
+/// ENOSPC, EDQUOT, EFBIG: errors that room on the disk would cure.
+bool is_disk_full(int error);
+
 /// Throws kind io, naming the path: E-IO-NOSPACE for a full disk, a quota or a limit of file sizes, else E-IO-WRITE.
 [[noreturn]] void fail_write(const std::string& path, int error);
 

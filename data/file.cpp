@@ -16,10 +16,8 @@ namespace {
 }  // namespace
 
 InputFile::InputFile(std::string path, ErrorKind kind, const std::string& code) : path_(std::move(path)) {
-  do {
-    // Opening a pipe that nobody writes to would wait for ever: a model's file comes from strangers and is never one.
-    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | (kind == ErrorKind::model ? O_NONBLOCK : 0));
-  } while (descriptor_ < 0 && errno == EINTR);
+  // Opening a pipe that nobody writes to would wait for ever: a model's file comes from strangers and is never one.
+  descriptor_ = open_again(path_, O_RDONLY | (kind == ErrorKind::model ? O_NONBLOCK : 0));
   if (descriptor_ < 0) {
     const int error = errno;
     if (error != ENOENT && error != ENOTDIR) fail_read(path_, error);

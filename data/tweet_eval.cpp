@@ -137,11 +137,7 @@ Dataset read_tweet_eval(const std::string& data_dir, const std::string& split, i
   }
   data.lines.resize(data.texts.size());
   std::iota(data.lines.begin(), data.lines.end(), size_t{1});
-  if (max_rows > 0 && max_rows < data.rows()) {
-    data.texts.resize(static_cast<size_t>(max_rows));
-    data.labels.resize(static_cast<size_t>(max_rows));
-    data.lines.resize(static_cast<size_t>(max_rows));
-  }
+  data.keep_first(max_rows);
   return data;
 }
 

@@ -21,12 +21,6 @@ struct Options {
   bool markdown = false;
 };
 
-config::Config load(const Options& options) {
-  config::Config config = config::load_config(options.file, options.sets);
-  for (const std::string& warning : config.warnings) note(warning);
-  return config;
-}
-
 void show(const Options& options) {
   if (options.markdown) return print(config::reference_page());
   if (options.file.empty()) {
@@ -34,7 +28,7 @@ void show(const Options& options) {
       fail(ErrorKind::config, "E-USAGE", "--set changes a configuration: mixtape config show CONFIG --set …");
     return print(options.json ? config::show_json({}) : config::show_text({}));
   }
-  const config::Config config = load(options);
+  const config::Config config = load_config(options.file, options.sets);
   print(options.json ? config::show_json(config) : config::show_text(config));
 }
 
@@ -61,7 +55,7 @@ void explain(Options options) {
       fail(ErrorKind::config, "E-USAGE", "--set changes a configuration: mixtape config explain CONFIG KEY --set …");
     return print(config::explain(options.file, nullptr));
   }
-  const config::Config config = load(options);
+  const config::Config config = load_config(options.file, options.sets);
   print(config::explain(options.key, &config));
 }
 

@@ -187,8 +187,7 @@ std::string as_json(const Findings& found) {
 }
 
 void check(const Options& options, int& exit_code) {
-  config::Config config = config::load_config(options.file, options.sets);
-  for (const std::string& warning : config.warnings) note(warning);
+  config::Config config = load_config(options.file, options.sets);
   trainer::take_from_pretrained(config);
   const std::vector<data::Dataset> splits = read_splits(config);
   if (splits.empty()) {

@@ -9,6 +9,7 @@
 #include "core/kernels/parallel.h"
 #include "tools/commands.h"
 #include "tools/config/build_info.h"
+#include "tools/config/fields.h"
 #include "tools/trainer/json.h"
 
 namespace mixtape::tools {
@@ -35,12 +36,6 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-std::string joined(const std::vector<std::string>& words, const std::string& between, const std::string& none) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
-  return out.empty() ? none : out;
-}
-
 /// Instruction sets that the processor has and this build's own loops do not use.
 std::vector<std::string> unused_instructions(const Facts& facts) {
   const std::vector<std::string> used = words_of(facts.build.instructions);
@@ -63,7 +58,7 @@ std::string line(const std::string& what, const std::string& text) {
 std::string cuda(const config::MachineInfo& machine) {
   const std::string here = machine.cuda_driver.empty() ? "this machine has no NVIDIA driver"
                                                        : message("the machine has driver ", machine.cuda_driver,
-                                                                 " and ", joined(machine.gpus, ", ", "no GPU"));
+                                                                 " and ", config::joined(machine.gpus, ", ", "no GPU"));
   return "not built yet: everything runs on the CPU; " + here;
 }
 
@@ -74,7 +69,7 @@ std::string cores(const config::MachineInfo& machine) {
 }
 
 std::string instructions(const Facts& facts) {
-  const std::string unused = joined(unused_instructions(facts), " ", "");
+  const std::string unused = config::joined(unused_instructions(facts), " ", "");
   return message(facts.build.instructions, " used (-march=", facts.build.architecture, ")",
                  unused.empty() ? "; the processor has no more of those that matter here"
                                 : message("; the processor also has ", unused));

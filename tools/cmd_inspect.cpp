@@ -22,8 +22,7 @@ struct Options {
 
 /// The first batch of the training file through forward and backward, as the first step would run it.
 void ledger(const Options& options) {
-  config::Config config = config::load_config(options.file, options.sets);
-  for (const std::string& warning : config.warnings) note(warning);
+  config::Config config = load_config(options.file, options.sets);
   trainer::Progress progress(options.json ? trainer::Verbosity::quiet : trainer::Verbosity::normal);
   kernels::set_thread_count(static_cast<int>(config.threads));
   trainer::take_from_pretrained(config);

@@ -4,18 +4,13 @@
 #include "core/error.h"
 #include "core/op.h"
 #include "tools/commands.h"
+#include "tools/config/fields.h"
 #include "tools/config/json_locate.h"
 
 namespace mixtape::tools {
 namespace {
 
 using Words = std::vector<std::string>;
-
-std::string joined(const Words& words, std::string_view between, std::string_view none) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : std::string(between)) + word;
-  return out.empty() ? std::string(none) : out;
-}
 
 Words input_names(const OpInfo& info) {
   Words out;
@@ -81,15 +76,16 @@ std::string markdown_table() {
   for (const OpSchema* op : registry()) {
     const OpInfo& info = *op->info;
     out += message("| `", info.name, "` | ", name_of(info.precision.rule), " | ",
-                   joined(input_names(info), ", ", "none"), " | ", joined(saved_names(*op), ", ", "nothing"), " | ",
-                   joined(dtype_names(info), " ", ""), " | cpu | ", differentiable(*op), " | ", cell(info.doc), " |\n");
+                   config::joined(input_names(info), ", ", "none"), " | ",
+                   config::joined(saved_names(*op), ", ", "nothing"), " | ", config::joined(dtype_names(info), " ", ""),
+                   " | cpu | ", differentiable(*op), " | ", cell(info.doc), " |\n");
   }
   return out;
 }
 
 std::string json_list(Words words) {
   for (std::string& word : words) word = config::quote_json(word);
-  return "[" + joined(words, ",", "") + "]";
+  return "[" + config::joined(words, ",", "") + "]";
 }
 
 std::string json_inputs(const OpInfo& info) {
@@ -99,7 +95,7 @@ std::string json_inputs(const OpInfo& info) {
     out.push_back(message("{\"name\":", config::quote_json(input.name), ",\"role\":\"", name_of(input.role),
                           "\",\"optional\":", input.optional, "}"));
   }
-  return "[" + joined(out, ",", "") + "]";
+  return "[" + config::joined(out, ",", "") + "]";
 }
 
 std::string json_table() {

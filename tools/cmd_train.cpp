@@ -19,8 +19,7 @@ struct Options {
 
 int train(const Options& options) {
   trainer::Signals signals;  // before all else: reading and tokenizing can take a while, too
-  const config::Config config = config::load_config(options.file, options.sets);
-  for (const std::string& warning : config.warnings) note(warning);
+  const config::Config config = load_config(options.file, options.sets);
   trainer::Progress progress(options.quiet     ? trainer::Verbosity::quiet
                              : options.verbose ? trainer::Verbosity::verbose
                                                : trainer::Verbosity::normal);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/command_line.h"
+#include "tools/config/config.h"
 
 namespace mixtape::tools {
 
@@ -32,6 +33,9 @@ void add_export(Program& program);
 
 /// The verb "weights" of inspect.
 void add_inspect_weights(Verb& inspect);
+
+/// Reads a configuration file with its `--set`s; its warnings go to stderr.
+config::Config load_config(const std::string& file, const std::vector<std::string>& sets);
 
 /// Adds `--set a.b=VALUE`, once for each value; they stay in the order of the command line.
 void add_set_option(Verb& verb, std::vector<std::string>& sets);

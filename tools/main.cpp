@@ -75,6 +75,12 @@ int run(int count, char** words) try {
 
 }  // namespace
 
+config::Config load_config(const std::string& file, const std::vector<std::string>& sets) {
+  config::Config config = config::load_config(file, sets);
+  for (const std::string& warning : config.warnings) note(warning);
+  return config;
+}
+
 void add_set_option(Verb& verb, std::vector<std::string>& sets) {
   verb.option("--set", sets,
               {.doc = "change a key of the configuration: --set trainer.seed=7", .placeholder = "a.b=VALUE"});

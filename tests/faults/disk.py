@@ -71,9 +71,7 @@ def bad_disk(lab):
         allowed = (5,) if ops == "fsync" or action == "lie" else (0, 5)
         if done.code not in allowed or (done.code == 5 and "error E-IO" not in done.err):
             return f"{action} at call {k} of {ops}: {done}"
-        if not checkpoints(run_dir) and not (run_dir / "config.json").exists():
-            shutil.rmtree(run_dir, ignore_errors=True)
-        wrong = lab.finish(config, run_dir)
+        wrong = lab.finish_or_start(config, run_dir)
         return wrong and f"{action} at call {k} of {ops}: {wrong}"
 
     def unreadable(k):

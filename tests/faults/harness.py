@@ -132,6 +132,12 @@ class Lab:
         left = [str(path.name) for path in run_dir.rglob("*.tmp.*")]
         return wrong or (f"left behind: {left}" if left else "")
 
+    def finish_or_start(self, config, run_dir):
+        """The same for a run that may have failed before it left anything: then the directory is not a run's."""
+        if not checkpoints(run_dir) and not (run_dir / "config.json").exists():
+            shutil.rmtree(run_dir, ignore_errors=True)
+        return self.finish(config, run_dir)
+
     def sample(self, count, few):
         """Numbers 1..count: all of them, or a few spread over them."""
         if self.full or count <= few:

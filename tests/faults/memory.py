@@ -1,7 +1,4 @@
 """F11: allocations that fail, and runs that are too large for the machine."""
-import shutil
-
-from harness import checkpoints
 
 
 def run(lab):
@@ -14,9 +11,7 @@ def run(lab):
         done = lab.train(config, run_dir, **{kind: n})
         if done.code not in (0, 12):
             return f"{kind} {n}: {done}"
-        if not checkpoints(run_dir) and not (run_dir / "config.json").exists():
-            shutil.rmtree(run_dir, ignore_errors=True)
-        wrong = lab.finish(config, run_dir)
+        wrong = lab.finish_or_start(config, run_dir)
         return wrong and f"{kind} {n}: {wrong}"
 
     def too_large(changes):

@@ -28,12 +28,6 @@ std::string missing(const Field& field) {
   return list_words(words);
 }
 
-std::string joined(const std::vector<std::string_view>& words) {
-  std::string out;
-  for (const std::string_view word : words) out += message(out.empty() ? "" : ", ", word);
-  return out;
-}
-
 /// The text in lines of at most 100 characters, each begun with `prefix`.
 std::string wrapped(const std::string& text, const std::string& prefix) {
   constexpr size_t width = 100;
@@ -113,7 +107,8 @@ std::string explanation(const Field& field, const Config* config) {
                                                    : "the weights that a run ends with do not depend on it");
   if (!field.acts_in.empty()) rows.emplace_back("acts", message("for instance with ", field.acts_in));
   if (const std::string words = missing(field); !words.empty()) rows.emplace_back("not built", words);
-  if (!field.synonyms.empty()) rows.emplace_back("elsewhere", "called " + joined(field.synonyms));
+  if (!field.synonyms.empty())
+    rows.emplace_back("elsewhere", "called " + joined({field.synonyms.begin(), field.synonyms.end()}));
   std::string out = message(field.path(), "\n", wrapped(std::string(field.doc), "  "));
   for (const auto& [name, text] : rows) out += message("  ", name, std::string(12 - name.size(), ' '), text, "\n");
   return out;

@@ -105,6 +105,9 @@ std::string join_path(std::string_view section, std::string_view name);
 /// The words that are built, as `"a", "b" or "c"`.
 std::string list_choices(const std::vector<Choice>& choices);
 
+/// The words with `between` between them; `none` stands for no words.
+std::string joined(const std::vector<std::string>& words, std::string_view between = ", ", std::string_view none = "");
+
 /// "a, b or c".
 std::string list_words(const std::vector<std::string>& words);
 

@@ -94,6 +94,12 @@ const Section* find_section(std::string_view path) {
   return nullptr;
 }
 
+std::string joined(const std::vector<std::string>& words, std::string_view between, std::string_view none) {
+  std::string out;
+  for (const std::string& word : words) out.append(out.empty() ? "" : between).append(word);
+  return out.empty() ? std::string(none) : out;
+}
+
 std::string list_words(const std::vector<std::string>& words) {
   std::string out;
   for (size_t i = 0; i < words.size(); ++i) {

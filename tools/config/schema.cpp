@@ -13,14 +13,8 @@ namespace {
 std::string member(std::string_view key, const std::string& json) { return message(quote_json(key), ": ", json); }
 std::string text(std::string_view key, std::string_view value) { return member(key, quote_json(value)); }
 
-std::string listed(const std::vector<std::string>& parts) {
-  std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + part;
-  return out;
-}
-
-std::string array(const std::vector<std::string>& items) { return "[" + listed(items) + "]"; }
-std::string object(const std::vector<std::string>& members) { return "{" + listed(members) + "}"; }
+std::string array(const std::vector<std::string>& items) { return "[" + joined(items) + "]"; }
+std::string object(const std::vector<std::string>& members) { return "{" + joined(members) + "}"; }
 
 /// The words that are built, then null where it may stand.
 std::string words(const Field& field) {
@@ -42,7 +36,7 @@ std::string number(const Range& range, std::string_view name, bool nullable) {
     out.push_back(message(range.above_low ? "\"exclusiveMinimum\": " : "\"minimum\": ", range.low));
   if (std::isfinite(range.high))
     out.push_back(message(range.below_high ? "\"exclusiveMaximum\": " : "\"maximum\": ", range.high));
-  return listed(out);
+  return joined(out);
 }
 
 std::string op_names() {
@@ -67,7 +61,7 @@ std::string values(const Field& field) {
       return member("anyOf",
                     array({object({text("const", "dynamic")}), object({number(field.range, "number", false)})}));
     case Type::rules:
-      return listed({type("object", false), member("propertyNames", object({member("enum", op_names())})),
+      return joined({type("object", false), member("propertyNames", object({member("enum", op_names())})),
                      member("additionalProperties", object({member("enum", words(field))}))});
   }
   return {};

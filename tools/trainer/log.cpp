@@ -16,15 +16,10 @@ namespace mixtape::trainer {
 namespace {
 
 int open_log(const std::string& path, int flags) {
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (descriptor < 0 && errno == EINTR);
+  const int descriptor = data::open_again(path, flags);
   if (descriptor < 0) data::fail_write(path, errno);
   return descriptor;
 }
-
-bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 /// The text of a member that our own lines hold, up to the comma or brace after it; "" without one.
 std::string_view member(std::string_view line, std::string_view key) {
@@ -71,7 +66,7 @@ void RunLog::flush() {
   while (!waiting_.empty()) {
     const ssize_t wrote = ::write(descriptor_, waiting_.data(), waiting_.size());
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0 && is_full(errno)) return;
+    if (wrote < 0 && data::is_disk_full(errno)) return;
     if (wrote <= 0) data::fail_write(path_, wrote < 0 ? errno : EIO);
     waiting_.erase(0, static_cast<size_t>(wrote));
   }

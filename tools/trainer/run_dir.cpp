@@ -57,14 +57,6 @@ std::string host() {
   return ::uname(&names) == 0 ? names.nodename : "unknown";
 }
 
-int open_lock(const std::string& path, int flags) {
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (descriptor < 0 && errno == EINTR);
-  return descriptor;
-}
-
 /// Takes the lock or says whose it is. A file system without locks (some network ones) lets everybody in.
 void take_lock(int descriptor, const std::string& dir) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
@@ -204,7 +196,7 @@ void RunDir::remove_temporaries() const {
 
 DirLock::DirLock(const std::string& dir) {
   const std::string path = message(dir, "/", lock_name);
-  descriptor_ = open_lock(path, O_RDWR | O_CREAT);
+  descriptor_ = data::open_again(path, O_RDWR | O_CREAT);
   if (descriptor_ < 0) refuse(dir, "nothing can be written there", errno);
   try {
     take_lock(descriptor_, dir);
@@ -220,7 +212,7 @@ DirLock::DirLock(const std::string& dir) {
 DirLock::~DirLock() { ::close(descriptor_); }
 
 void DirLock::check(const std::string& dir) {
-  const int descriptor = open_lock(message(dir, "/", lock_name), O_RDONLY);
+  const int descriptor = data::open_again(message(dir, "/", lock_name), O_RDONLY);
   if (descriptor < 0) return;
   try {
     take_lock(descriptor, dir);

@@ -5,21 +5,14 @@
 #include "core/kernels/parallel.h"
 #include "data/tweet_eval.h"
 #include "models/pretrained.h"
+#include "tools/config/fields.h"
 #include "tools/trainer/evaluate.h"
 #include "tools/trainer/run_dir.h"
 #include "tools/trainer/setup.h"
 #include "tools/trainer/task.h"
 
 namespace mixtape::trainer {
-namespace {
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::unique_ptr<models::BertClassifier> load_saved_model(const std::string& dir, const models::PretrainedInfo& info) {
   if (!info.pooling || !info.head || info.class_names.empty()) {
@@ -71,8 +64,8 @@ Metrics SavedRun::evaluate(const std::string& split, const std::string& data_dir
       data::has_class_names(format, dir) ? data::read_class_names(dir) : class_names_;
   if (names != class_names_) {
     fail(ErrorKind::data, "E-DATA-CLASSES",
-         message(dir, "/mapping.txt: the classes are ", listed(names), ", but the model was trained for ",
-                 listed(class_names_), ", in this order"));
+         message(dir, "/mapping.txt: the classes are ", config::joined(names), ", but the model was trained for ",
+                 config::joined(class_names_), ", in this order"));
   }
   const data::EncodedTexts texts =
       encode_rows(data::read_dataset(format, dir, split, class_names_), *tokenizer_, progress);

@@ -8,6 +8,7 @@
 #include "models/pretrained.h"
 #include "optim/adamw.h"
 #include "optim/sgd.h"
+#include "tools/config/fields.h"
 
 namespace mixtape::trainer {
 namespace {
@@ -31,12 +32,6 @@ void check_fit(const config::Config& config, const models::BertConfig& bert, int
   }
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
 /// Returns whether the head was loaded, too.
 bool load_weights(const models::BertClassifier& model, const std::string& dir,
                   const std::vector<std::string>& class_names, Progress& progress) {
@@ -48,17 +43,18 @@ bool load_weights(const models::BertClassifier& model, const std::string& dir,
   activity.reset();
   progress.note(message("weights from ", report.file, ": ", report.loaded, " encoder tensors",
                         report.head_loaded ? " and the head" : ""));
-  if (!report.passed_over.empty()) progress.note("not read: " + listed(report.passed_over));
+  if (!report.passed_over.empty()) progress.note("not read: " + config::joined(report.passed_over));
   if (!report.head_loaded) progress.note(report.head_note);
   if (!report.has_pooler) progress.detail("the file has no pooler; this model needs none");
   if (!report.unused.empty()) {
     progress.note(message(static_cast<int64_t>(report.unused.size()),
-                          " tensors of the file are not used: ", listed(report.unused)));
+                          " tensors of the file are not used: ", config::joined(report.unused)));
   }
   const std::vector<std::string> theirs = models::read_pretrained(dir).class_names;
   if (report.head_loaded && !theirs.empty() && theirs != class_names) {
     progress.warning(message("warning W-MODEL-LABELS  the head of ", dir, " was trained for the classes ",
-                             listed(theirs), "; here they are ", listed(class_names), ", in this order"));
+                             config::joined(theirs), "; here they are ", config::joined(class_names),
+                             ", in this order"));
   }
   return report.head_loaded;
 }

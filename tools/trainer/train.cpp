@@ -6,7 +6,7 @@
 #include "core/kernels/parallel.h"
 #include "tools/config/build_info.h"
 #include "tools/trainer/hash.h"
-#include "tools/trainer/preflight.h"
+#include "tools/trainer/inputs.h"
 
 namespace mixtape::trainer {
 namespace {
@@ -103,22 +103,17 @@ TrainResult start(config::Config config, const std::string& dir, const TrainOpti
     recovery = look_for_run(dir, progress);
   else
     RunDir::check(dir, options.force);
-  kernels::set_thread_count(static_cast<int>(config.threads));
-  take_from_pretrained(config);
-  const data::Tokenizer tokenizer = make_tokenizer(config.tokenizer);
-  Task task = read_task(config, tokenizer, progress);
-  check_machine(config, dir, bert_config(config, tokenizer.vocab().size()), task.train.lengths());
-  const auto model = make_model(config, tokenizer.vocab().size(), task.class_names, progress);
-  const std::string start_weights = hash_of_tensors(model->parameters());
+  Inputs inputs = read_inputs(config, dir, progress);
+  const std::string start_weights = hash_of_tensors(inputs.model->parameters());
   Trajectory trajectory = trajectory_of(config, start_weights);
-  const Json about = run_json(config, *model, start_weights);
+  const Json about = run_json(config, *inputs.model, start_weights);
   Trainer trainer({.config = config,
-                   .tokenizer = tokenizer,
-                   .model = *model,
+                   .tokenizer = inputs.tokenizer,
+                   .model = *inputs.model,
                    .progress = progress,
                    .trajectory = trajectory,
                    .signals = options.signals},
-                  std::move(task));
+                  std::move(inputs.task));
   if (recovery.checkpoint) {
     trainer.resume(*recovery.dir, *recovery.checkpoint,
                    resume_point(*recovery.dir, *recovery.checkpoint, trajectory, options.with_changes));
