@@ -40,7 +40,7 @@ struct Cast {
   }
   Arrays oracle(const Arrays& in) const { return {in[0]}; }
 };
-const Register<Cast> row;
+const Register<Cast> cast_row;
 
 // Internal to the sweep, not a row: users add with ops::add.
 struct Accumulate {

@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 # Shared, because a static archive would silently drop every self-registered op. Only linked: the objects exist already.
 # (Not called mixtape: Ninja gives that name to the program.)
-add_library(mixtape_library SHARED $<TARGET_OBJECTS:mixtape_objects>)
+add_library(mixtape_library SHARED $<TARGET_OBJECTS:mixtape_objects> $<TARGET_OBJECTS:mixtape_text>)
 set_target_properties(mixtape_library PROPERTIES OUTPUT_NAME mixtape EXPORT_NAME mixtape
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 target_include_directories(mixtape_library INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/mixtape>)

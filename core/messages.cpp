@@ -7,15 +7,18 @@
 
 namespace mixtape {
 namespace {
-
-constexpr size_t most_lines = 1000;
-
 void to_stderr(std::string_view line) { std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data()); }
+}  // namespace
 
-struct Reports {
+struct detail::Reports {
   ReportSink sink = to_stderr;
   std::unordered_set<std::string> said;
 };
+
+namespace {
+using detail::Reports;
+
+constexpr size_t most_lines = 1000;
 
 std::mutex& lock() {
   static std::mutex mutex;
@@ -37,18 +40,14 @@ void report_once(const std::string& line) {
                                          : "more than 1000 different reports: no more of them");
 }
 
-struct ReportGuard::Saved {
-  Reports outer;
-};
-
-ReportGuard::ReportGuard(ReportSink sink) : saved_(std::make_unique<Saved>()) {
+ReportGuard::ReportGuard(ReportSink sink) : outer_(std::make_unique<Reports>()) {
   const std::lock_guard<std::mutex> hold(lock());
-  saved_->outer = std::exchange(reports(), Reports{std::move(sink), {}});
+  *outer_ = std::exchange(reports(), Reports{std::move(sink), {}});
 }
 
 ReportGuard::~ReportGuard() {
   const std::lock_guard<std::mutex> hold(lock());
-  reports() = std::move(saved_->outer);
+  reports() = std::move(*outer_);
 }
 
 }  // namespace mixtape

@@ -8,6 +8,10 @@
 
 namespace mixtape {
 
+namespace detail {
+struct Reports;
+}
+
 /// Takes one line without its newline. Called by one thread at a time; must not report anything itself.
 using ReportSink = std::function<void(std::string_view line)>;
 
@@ -24,8 +28,7 @@ class ReportGuard {
   ReportGuard& operator=(const ReportGuard&) = delete;
 
  private:
-  struct Saved;
-  std::unique_ptr<Saved> saved_;
+  std::unique_ptr<detail::Reports> outer_;
 };
 
 }  // namespace mixtape

@@ -262,7 +262,8 @@ std::string_view nearest_op(std::string_view name);
 namespace detail {
 void register_op(OpSchema& schema, const char* file);
 }
-/// At namespace scope of an op file: `static const Register<Gelu> row;` adds it to the table. Duplicate names throw.
+/// At namespace scope of an op file: `static const Register<Gelu> gelu_row;` adds it to the table. Duplicate names
+/// throw.
 template <Operator Op>
 struct Register {
   explicit Register(const char* file = __builtin_FILE()) { detail::register_op(detail::schema_storage<Op>, file); }

@@ -94,4 +94,27 @@ void rename_durably(const std::string& from, const std::string& to) {
   sync_directory(parent_directory(to));
 }
 
+int rename_to_free(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  struct stat info {};  // a file system without that flag
+  if (::lstat(to.c_str(), &info) == 0) return EEXIST;
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+int replace_directory(const std::string& made, const std::string& target) {
+  const int error = rename_to_free(made, target);
+  if (error != EEXIST && error != ENOTEMPTY) return error;
+  if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  const std::string old = made + ".old";
+  if (std::rename(target.c_str(), old.c_str()) != 0) return errno;
+  if (std::rename(made.c_str(), target.c_str()) != 0) {
+    const int failed = errno;
+    std::rename(old.c_str(), target.c_str());
+    return failed;
+  }
+  return std::rename(old.c_str(), made.c_str()) == 0 ? 0 : errno;
+}
+
 }  // namespace mixtape::data

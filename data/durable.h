@@ -51,4 +51,13 @@ std::string parent_directory(const std::string& path);
 /// rename(2), durable: the parent directory is synced too.
 void rename_durably(const std::string& from, const std::string& to);
 
+/// rename(2) that takes only a free name: another program may have taken it in between. 0 or the errno (EEXIST,
+/// ENOTEMPTY: it is taken). Not synced.
+int rename_to_free(const std::string& from, const std::string& to);
+
+/// Puts the directory `made` in the place of `target`; what stood there, if anything, has the name `made` afterwards.
+/// Whoever looks finds the old one or the new one at every moment, except on a file system that cannot exchange names:
+/// there `target` is missing between two calls. 0 or the errno. Not synced.
+int replace_directory(const std::string& made, const std::string& target);
+
 }  // namespace mixtape::data

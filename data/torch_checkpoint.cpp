@@ -92,10 +92,10 @@ std::string TorchCheckpoint::check_members(const std::string& folder) {
   }
   for (const TorchStorage& storage : index_.storages) {
     const ZipMember* const member = zip_->find(message(folder, "data/", storage.key));
-    if (!member) return message("storage ", quoted(storage.key), " is not in the file");
+    if (!member) return message("storage ", data::quoted(storage.key), " is not in the file");
     if (!member->stored) return zip_->read(*member, 0, {});
     if (member->bytes != storage.bytes || member->bytes > source_->size()) {
-      return message("storage ", quoted(storage.key), " has ", member->bytes, " bytes, its description says ",
+      return message("storage ", data::quoted(storage.key), " has ", member->bytes, " bytes, its description says ",
                      storage.bytes);
     }
     storages_.push_back(member);
@@ -126,14 +126,15 @@ std::string TorchCheckpoint::place_storages(const TorchStreamHead& head) {
     const TorchStorage& storage = index_.storages[number];
     const uint64_t left = source_->size() - at;
     if (left < count_bytes || left - count_bytes < storage.bytes) {
-      return message("storage ", quoted(storage.key), " needs ", storage.bytes, " bytes, but the file ends after ",
-                     left < count_bytes ? 0 : left - count_bytes, ": it is cut off");
+      return message("storage ", data::quoted(storage.key), " needs ", storage.bytes,
+                     " bytes, but the file ends after ", left < count_bytes ? 0 : left - count_bytes,
+                     ": it is cut off");
     }
     const std::vector<std::byte> count = source_->read(at, count_bytes);
     uint64_t elements = 0;
     for (size_t i = 0; i < count.size(); ++i) elements |= std::to_integer<uint64_t>(count[i]) << (8 * i);
     if (elements != storage.bytes / static_cast<uint64_t>(size_of(storage.dtype))) {
-      return message("storage ", quoted(storage.key), " begins with a count of ", elements,
+      return message("storage ", data::quoted(storage.key), " begins with a count of ", elements,
                      " elements, its description says ", storage.bytes, " bytes");
     }
     places_[number] = at + count_bytes;
@@ -158,12 +159,12 @@ void TorchCheckpoint::read_bytes(const TorchTensor& tensor, uint64_t offset, std
     why = "the file was cut while it was open";
   }
   if (!why.empty()) {
-    fail(ErrorKind::model, "E-FILE-TRUNCATED", message(path_, ": tensor ", quoted(tensor.name), ": ", why));
+    fail(ErrorKind::model, "E-FILE-TRUNCATED", message(path_, ": tensor ", data::quoted(tensor.name), ": ", why));
   }
   if (tensor.dtype != DType::boolean) return;
   if (std::any_of(target.begin(), target.end(), [](std::byte b) { return b > std::byte{1}; })) {
     fail(ErrorKind::model, "E-FILE-BOOL",
-         message(path_, ": tensor ", quoted(tensor.name), " holds a truth value other than 0 and 1"));
+         message(path_, ": tensor ", data::quoted(tensor.name), " holds a truth value other than 0 and 1"));
   }
 }
 

@@ -159,7 +159,7 @@ std::string ZipFile::list() {
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first.name < b.first.name; });
   for (auto& [member, place] : found) {
     if (!members_.empty() && members_.back().name == member.name) {
-      return message("two members are named ", quoted(member.name));
+      return message("two members are named ", data::quoted(member.name));
     }
     members_.push_back(std::move(member));
     places_.push_back(place);
@@ -175,7 +175,9 @@ const ZipMember* ZipFile::find(std::string_view name) const {
 }
 
 std::string ZipFile::read(const ZipMember& member, uint64_t offset, std::span<std::byte> target) const {
-  const auto because = [&](const std::string& why) { return message("its member ", quoted(member.name), " ", why); };
+  const auto because = [&](const std::string& why) {
+    return message("its member ", data::quoted(member.name), " ", why);
+  };
   if (!member.stored)
     return because("is compressed or encrypted, which PyTorch never does; save the file anew with torch.save");
   if (offset > member.bytes || target.size() > member.bytes - offset) return because("is too short");

@@ -17,7 +17,7 @@ struct Abs {
   }
   static double oracle(double x) { return std::sqrt(x * x); }
 };
-const Register<Unary<Abs>> row;
+const Register<Unary<Abs>> abs_row;
 
 }  // namespace
 

@@ -13,7 +13,7 @@ struct Add {
   }
   static double oracle(double a, double b) { return b - -a; }
 };
-const Register<Binary<Add>> row;
+const Register<Binary<Add>> add_row;
 
 }  // namespace
 

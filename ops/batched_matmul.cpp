@@ -118,7 +118,7 @@ struct BatchedMatmul {
     return x.values[place(x.shape, at)];
   }
 };
-const Register<BatchedMatmul> row;
+const Register<BatchedMatmul> batched_matmul_row;
 
 }  // namespace
 

@@ -29,7 +29,7 @@ struct BceWithLogits {
   }
   static constexpr double range[4] = {-4, 4, 0, 1};
 };
-const Register<ElementLoss<BceWithLogits>> row;
+const Register<ElementLoss<BceWithLogits>> bce_with_logits_row;
 
 }  // namespace
 

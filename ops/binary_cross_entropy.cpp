@@ -34,7 +34,7 @@ struct BinaryCrossEntropy {
   static double oracle(double p, double t) { return t * std::log(1 / p) - (1 - t) * std::log1p(-p); }
   static constexpr double range[4] = {0.125, 0.875, 0, 1};
 };
-const Register<ElementLoss<BinaryCrossEntropy>> row;
+const Register<ElementLoss<BinaryCrossEntropy>> binary_cross_entropy_row;
 
 }  // namespace
 

@@ -33,7 +33,7 @@ struct Clamp {
     return {{{1, 0.5}, "low 1 is not below high 0.5"}, {{NAN, 1}, "is not below"}};
   }
 };
-const Register<Unary<Clamp>> row;
+const Register<Unary<Clamp>> clamp_row;
 
 }  // namespace
 

@@ -91,7 +91,7 @@ struct Concat {
     return {y};
   }
 };
-const Register<Concat> row;
+const Register<Concat> concat_row;
 
 }  // namespace
 

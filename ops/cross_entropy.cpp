@@ -144,7 +144,7 @@ struct CrossEntropy {
  private:
   double ignore() const { return static_cast<double>(loss.options.ignore_index); }
 };
-const Register<CrossEntropy> row;
+const Register<CrossEntropy> cross_entropy_row;
 
 }  // namespace
 

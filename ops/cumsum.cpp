@@ -64,7 +64,7 @@ struct Cumsum {
     })};
   }
 };
-const Register<Cumsum> row;
+const Register<Cumsum> cumsum_row;
 
 }  // namespace
 

@@ -23,7 +23,7 @@ struct Div {
   static Tensor db_ops(const Tensor& dy, const Tensor& a, const Tensor& b) { return neg(mul(dy, div(div(a, b), b))); }
   static double oracle(double a, double b) { return std::copysign(std::exp(std::log(std::abs(a)) - std::log(b)), a); }
 };
-const Register<Binary<Div>> row;
+const Register<Binary<Div>> div_row;
 
 }  // namespace
 

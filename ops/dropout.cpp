@@ -51,7 +51,7 @@ struct Dropout {
     return {y};
   }
 };
-const Register<Dropout> row;
+const Register<Dropout> dropout_row;
 
 }  // namespace
 

@@ -69,7 +69,7 @@ struct Embedding {
     return {y};
   }
 };
-const Register<Embedding> row;
+const Register<Embedding> embedding_row;
 
 }  // namespace
 

@@ -20,7 +20,7 @@ struct Exp {
   }
   static double oracle(double x) { return std::pow(2.718281828459045235, x); }
 };
-const Register<Unary<Exp>> row;
+const Register<Unary<Exp>> exp_row;
 
 }  // namespace
 

@@ -52,7 +52,7 @@ struct Expand {
     })};
   }
 };
-const Register<Expand> row;
+const Register<Expand> expand_row;
 
 }  // namespace
 

@@ -63,7 +63,7 @@ struct Gather {
     })};
   }
 };
-const Register<Gather> row;
+const Register<Gather> gather_row;
 
 }  // namespace
 

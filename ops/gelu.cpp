@@ -24,7 +24,7 @@ struct Gelu {
   }
   static double oracle(double x) { return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0))); }
 };
-const Register<Unary<Gelu>> row;
+const Register<Unary<Gelu>> gelu_row;
 
 }  // namespace
 

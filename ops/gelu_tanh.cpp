@@ -36,7 +36,7 @@ struct GeluTanh {
     return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
   }
 };
-const Register<Unary<GeluTanh>> row;
+const Register<Unary<GeluTanh>> gelu_tanh_row;
 
 }  // namespace
 

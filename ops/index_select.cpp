@@ -66,7 +66,7 @@ struct IndexSelect {
     })};
   }
 };
-const Register<IndexSelect> row;
+const Register<IndexSelect> index_select_row;
 
 }  // namespace
 

@@ -116,7 +116,7 @@ struct LayerNorm {
     return {y};
   }
 };
-const Register<LayerNorm> row;
+const Register<LayerNorm> layer_norm_row;
 
 }  // namespace
 

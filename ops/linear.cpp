@@ -94,7 +94,7 @@ struct Linear {
     return {dx, dw, db};
   }
 };
-const Register<Linear> row;
+const Register<Linear> linear_row;
 
 }  // namespace
 

@@ -21,7 +21,7 @@ struct Log {
   }
   static double oracle(double x) { return std::log2(x) / 1.4426950408889634074; }
 };
-const Register<Unary<Log>> row;
+const Register<Unary<Log>> log_row;
 
 }  // namespace
 

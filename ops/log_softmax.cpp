@@ -78,7 +78,7 @@ struct LogSoftmax {
     })};
   }
 };
-const Register<LogSoftmax> row;
+const Register<LogSoftmax> log_softmax_row;
 
 }  // namespace
 

@@ -73,7 +73,7 @@ struct LogSumExp {
     })};
   }
 };
-const Register<LogSumExp> row;
+const Register<LogSumExp> logsumexp_row;
 
 }  // namespace
 

@@ -71,7 +71,7 @@ struct MaskedFill {
     return {y};
   }
 };
-const Register<MaskedFill> row;
+const Register<MaskedFill> masked_fill_row;
 
 }  // namespace
 

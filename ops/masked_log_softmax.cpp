@@ -87,7 +87,7 @@ struct MaskedLogSoftmax {
     })};
   }
 };
-const Register<MaskedLogSoftmax> row;
+const Register<MaskedLogSoftmax> masked_log_softmax_row;
 
 }  // namespace
 

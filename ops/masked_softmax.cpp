@@ -69,7 +69,7 @@ struct MaskedSoftmax {
     })};
   }
 };
-const Register<MaskedSoftmax> row;
+const Register<MaskedSoftmax> masked_softmax_row;
 
 }  // namespace
 

@@ -82,7 +82,7 @@ struct Matmul {
     return {da, db};
   }
 };
-const Register<Matmul> row;
+const Register<Matmul> matmul_row;
 
 }  // namespace
 

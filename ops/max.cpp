@@ -127,7 +127,7 @@ struct Max {
     })};
   }
 };
-const Register<Max> row;
+const Register<Max> max_row;
 
 }  // namespace
 

@@ -24,7 +24,7 @@ struct Maximum {
   static double oracle(double a, double b) { return (a + b + std::abs(a - b)) / 2; }
   static std::vector<Arg> sample_args(const Shape& a, const Shape& b) { return separated_args(a, b); }
 };
-const Register<Binary<Maximum>> row;
+const Register<Binary<Maximum>> maximum_row;
 
 }  // namespace
 

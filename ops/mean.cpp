@@ -58,7 +58,7 @@ struct Mean {
  private:
   DividedBy divided(const Shape& full) const { return {static_cast<double>(over.terms(full))}; }
 };
-const Register<Mean> row;
+const Register<Mean> mean_row;
 
 }  // namespace
 

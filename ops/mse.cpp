@@ -27,7 +27,7 @@ struct Mse {
   static double oracle(double x, double t) { return std::pow(std::abs(t - x), 2.0); }
   static constexpr double range[4] = {-2, 2, -2, 2};
 };
-const Register<ElementLoss<Mse>> row;
+const Register<ElementLoss<Mse>> mse_row;
 
 }  // namespace
 

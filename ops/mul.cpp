@@ -23,7 +23,7 @@ struct Mul {
   static Tensor db_ops(const Tensor& dy, const Tensor& a, const Tensor&) { return mul(dy, a); }
   static double oracle(double a, double b) { return ((a + b) * (a + b) - (a - b) * (a - b)) / 4; }
 };
-const Register<Binary<Mul>> row;
+const Register<Binary<Mul>> mul_row;
 
 }  // namespace
 

@@ -13,7 +13,7 @@ struct Neg {
   }
   static double oracle(double x) { return x - (x + x); }
 };
-const Register<Unary<Neg>> row;
+const Register<Unary<Neg>> neg_row;
 
 }  // namespace
 

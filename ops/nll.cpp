@@ -86,7 +86,7 @@ struct Nll {
  private:
   double ignore() const { return static_cast<double>(loss.options.ignore_index); }
 };
-const Register<Nll> row;
+const Register<Nll> nll_row;
 
 }  // namespace
 

@@ -127,7 +127,7 @@ struct Norm {
     })};
   }
 };
-const Register<Norm> row;
+const Register<Norm> norm_row;
 
 }  // namespace
 

@@ -69,7 +69,7 @@ struct Permute {
     in.fail(message(axes.str(), " does not name each axis of ", in.shape(0).str(), " once"));
   }
 };
-const Register<Permute> row;
+const Register<Permute> permute_row;
 
 }  // namespace
 

@@ -52,7 +52,7 @@ struct Pow {
     return {{{std::numeric_limits<double>::infinity()}, "pow: the exponent must be finite"}};
   }
 };
-const Register<Unary<Pow>> row;
+const Register<Unary<Pow>> pow_row;
 
 }  // namespace
 

@@ -17,7 +17,7 @@ struct Relu {
   }
   static double oracle(double x) { return (x + std::abs(x)) / 2; }
 };
-const Register<Unary<Relu>> row;
+const Register<Unary<Relu>> relu_row;
 
 }  // namespace
 

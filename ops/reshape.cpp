@@ -101,7 +101,7 @@ struct Reshape {
     return result;
   }
 };
-const Register<Reshape> row;
+const Register<Reshape> reshape_row;
 
 }  // namespace
 

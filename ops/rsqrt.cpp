@@ -21,7 +21,7 @@ struct Rsqrt {
   }
   static double oracle(double x) { return std::exp(-0.5 * std::log(x)); }
 };
-const Register<Unary<Rsqrt>> row;
+const Register<Unary<Rsqrt>> rsqrt_row;
 
 }  // namespace
 

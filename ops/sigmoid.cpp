@@ -21,7 +21,7 @@ struct Sigmoid {
   }
   static double oracle(double x) { return 0.5 * (1 + std::tanh(0.5 * x)); }
 };
-const Register<Unary<Sigmoid>> row;
+const Register<Unary<Sigmoid>> sigmoid_row;
 
 }  // namespace
 

@@ -22,7 +22,7 @@ struct Silu {
   }
   static double oracle(double x) { return x / 2 + x / 2 * std::tanh(x / 2); }
 };
-const Register<Unary<Silu>> row;
+const Register<Unary<Silu>> silu_row;
 
 }  // namespace
 

@@ -107,7 +107,7 @@ struct Slice {
     return {along, from, (to - from + step - 1) / step, step};
   }
 };
-const Register<Slice> row;
+const Register<Slice> slice_row;
 
 }  // namespace
 

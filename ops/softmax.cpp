@@ -61,7 +61,7 @@ struct Softmax {
     })};
   }
 };
-const Register<Softmax> row;
+const Register<Softmax> softmax_row;
 
 }  // namespace
 

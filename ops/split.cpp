@@ -90,7 +90,7 @@ struct Split {
  private:
   int pieces() const { return static_cast<int>(sizes.size()); }
 };
-const Register<Split> row;
+const Register<Split> split_row;
 
 }  // namespace
 

@@ -21,7 +21,7 @@ struct Sqrt {
   }
   static double oracle(double x) { return std::exp(0.5 * std::log(x)); }
 };
-const Register<Unary<Sqrt>> row;
+const Register<Unary<Sqrt>> sqrt_row;
 
 }  // namespace
 

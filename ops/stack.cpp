@@ -80,7 +80,7 @@ struct Stack {
  private:
   int along(int rank) const { return normalize_axis(axis, rank, "stack"); }
 };
-const Register<Stack> row;
+const Register<Stack> stack_row;
 
 }  // namespace
 

@@ -13,7 +13,7 @@ struct Sub {
   }
   static double oracle(double a, double b) { return -(b - a); }
 };
-const Register<Binary<Sub>> row;
+const Register<Binary<Sub>> sub_row;
 
 }  // namespace
 

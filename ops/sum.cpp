@@ -38,7 +38,7 @@ struct Sum {
     })};
   }
 };
-const Register<Sum> row;
+const Register<Sum> sum_row;
 
 }  // namespace
 

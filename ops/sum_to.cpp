@@ -56,7 +56,7 @@ struct SumTo {
     return {y};
   }
 };
-const Register<SumTo> row;
+const Register<SumTo> sum_to_row;
 
 }  // namespace
 

@@ -21,7 +21,7 @@ struct Tanh {
   }
   static double oracle(double x) { return -std::expm1(-2 * x) / (1 + std::exp(-2 * x)); }
 };
-const Register<Unary<Tanh>> row;
+const Register<Unary<Tanh>> tanh_row;
 
 }  // namespace
 

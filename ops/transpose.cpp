@@ -46,7 +46,7 @@ struct Transpose {
     return {rearranged(in[0], exchanged(in[0].shape), exchanged)};
   }
 };
-const Register<Transpose> row;
+const Register<Transpose> transpose_row;
 
 }  // namespace
 

@@ -85,7 +85,7 @@ struct Var {
     })};
   }
 };
-const Register<Var> row;
+const Register<Var> var_row;
 
 }  // namespace
 

@@ -92,7 +92,7 @@ struct Where {
     return {y};
   }
 };
-const Register<Where> row;
+const Register<Where> where_row;
 
 }  // namespace
 

@@ -53,7 +53,7 @@ void check_faults(const std::vector<Fault>& faults) {
   }
 }
 
-std::string nested(int levels) {
+std::string nested_seed(int levels) {
   return with("\"trainer\": {\"seed\": " + std::string(static_cast<size_t>(levels), '[') +
               std::string(static_cast<size_t>(levels), ']') + "}");
 }
@@ -197,7 +197,7 @@ const std::vector<Fault> not_json = {
     {" // nothing\n", syntax, "2:1", {"nothing in it"}},
     {"\xFF\xFE{", syntax, "1:1", {"UTF-16"}},
     {"{\"trainer\": {\n", syntax, "2:1", {"the file ends"}},
-    {nested(200), "E-CONFIG-DEPTH", "2:83", {"64"}},
+    {nested_seed(200), "E-CONFIG-DEPTH", "2:83", {"64"}},
     {"{\"" + std::string(1'000'000, 'a') + "\": 1}", "E-CONFIG-SIZE", "1:1", {"1000000"}},
     {with("\"data\": {}, \"data\": {}"), "E-CONFIG-DUPLICATE", "2:13", {"2:1"}},
     {with("\"trainer\": {\"seed\": 1,\n  \"seed\": 1}"), "E-CONFIG-DUPLICATE", "3:3", {"trainer.seed", "2:13"}},

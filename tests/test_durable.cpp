@@ -76,6 +76,26 @@ TEST_CASE("durable: a limit of file sizes is a full disk, and nothing half-writt
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
+TEST_CASE("durable: a directory takes the place of another, which keeps the first one's name") {
+  const TempFolder folder;
+  const auto make = [&](const std::string& name) {
+    std::filesystem::create_directory(folder.path(name));
+    folder.write(name + "/a", name);
+  };
+  make("new");
+  CHECK(replace_directory(folder.path("new"), folder.path("place")) == 0);
+  CHECK(slurp(folder.path("place/a")) == "new");
+  CHECK_FALSE(std::filesystem::exists(folder.path("new")));
+  make("newer");
+  CHECK(replace_directory(folder.path("newer"), folder.path("place")) == 0);
+  CHECK(slurp(folder.path("place/a")) == "newer");
+  CHECK(slurp(folder.path("newer/a")) == "new");
+  CHECK(rename_to_free(folder.path("newer"), folder.path("place")) == EEXIST);
+  CHECK(replace_directory(folder.path("none"), folder.path("place")) == ENOENT);
+  CHECK(replace_directory(folder.path("newer"), folder.path("none/place")) == ENOENT);
+  CHECK(slurp(folder.path("place/a")) == "newer");
+}
+
 TEST_CASE("durable: parents") {
   CHECK(parent_directory("a/b") == "a");
   CHECK(parent_directory("a") == ".");

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -12,42 +11,21 @@
 
 #include "core/factory.h"
 #include "data/safetensors.h"
+#include "tests/safetensors_bytes.h"
 #include "tests/shared.h"
 
 namespace mixtape::data {
 namespace {
+using tests::as_bytes;
 using tests::contains;
+using tests::entry;
 using tests::error_of;
+using tests::number;
+using tests::parse;
 using tests::TempFolder;
+using tests::written;
 using namespace std::string_literals;
 
-std::span<const std::byte> as_bytes(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-Parsed<SafeTensorsHeader> parse(std::string_view file) { return parse_safetensors(as_bytes(file), file.size()); }
-
-std::string number(uint64_t value) {
-  std::string out(8, '\0');
-  std::memcpy(out.data(), &value, 8);
-  return out;
-}
-
-/// A tensor's entry of the header.
-std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
-                  const std::string& offsets) {
-  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[" + shape + "],\"data_offsets\":[" + offsets + "]}";
-}
-
-std::string written(const std::vector<NamedTensor>& tensors, const Metadata& metadata = default_metadata()) {
-  std::string file;
-  write_safetensors(
-      [&file](std::span<const std::byte> bytes) {
-        file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      },
-      tensors, metadata);
-  return file;
-}
 }  // namespace
 
 TEST_CASE("a file cut anywhere is refused") {

@@ -1,7 +1,6 @@
 // The parser of safetensors headers: what it accepts, and files made wrong by hand and by chance.
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <ctime>
 #include <random>
 #include <string>
@@ -9,45 +8,23 @@
 
 #include "core/factory.h"
 #include "data/safetensors.h"
+#include "tests/safetensors_bytes.h"
 #include "tests/shared.h"
 
 namespace mixtape::data {
 namespace {
 using tests::contains;
+using tests::entry;
+using tests::number;
+using tests::parse;
+using tests::written;
 using namespace std::string_literals;
-
-std::span<const std::byte> as_bytes(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-Parsed<SafeTensorsHeader> parse(std::string_view file) { return parse_safetensors(as_bytes(file), file.size()); }
-
-std::string number(uint64_t value) {
-  std::string out(8, '\0');
-  std::memcpy(out.data(), &value, 8);
-  return out;
-}
 
 /// A file with this header and so many bytes of data.
 std::string file_of(const std::string& header, size_t data_bytes) {
   return number(header.size()) + header + std::string(data_bytes, '\0');
 }
 
-/// A tensor's entry of the header.
-std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
-                  const std::string& offsets) {
-  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[" + shape + "],\"data_offsets\":[" + offsets + "]}";
-}
-
-std::string written(const std::vector<NamedTensor>& tensors, const Metadata& metadata = default_metadata()) {
-  std::string file;
-  write_safetensors(
-      [&file](std::span<const std::byte> bytes) {
-        file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      },
-      tensors, metadata);
-  return file;
-}
 struct Case {
   std::string file, words;
 };
@@ -60,7 +37,7 @@ std::string repeat(int count, F one) {
   return out;
 }
 
-const std::string good = entry("a", "F32", "2", "0,8");
+const std::string good_entry = entry("a", "F32", "2", "0,8");
 const std::string two_to_32 = "4294967296", largest = "9223372036854775807";
 const std::string many = "{" + repeat(65537, [](const std::string& i) { return entry("t" + i, "U8", "0", "0,0"); });
 const std::string many_notes =
@@ -86,17 +63,17 @@ const std::vector<Case> malicious_files = {
     {"\x80\x02}q\0X.........."s, "looks like a pickle"},
     {"<!DOCTYPE html><html>", "looks like a web page"},
     {"version https://git-lfs.github.com/spec/v1", "git-lfs pointer"},
-    {file_of("{" + good + ",}", 8), "expected '\"'"},
-    {file_of("{" + good + " " + good + "}", 8), "expected ','"},
-    {file_of("{" + good + "," + good + "}", 8), "stands twice"},
+    {file_of("{" + good_entry + ",}", 8), "expected '\"'"},
+    {file_of("{" + good_entry + " " + good_entry + "}", 8), "expected ','"},
+    {file_of("{" + good_entry + "," + good_entry + "}", 8), "stands twice"},
     {file_of("{" + entry("a", "U8", "0", "0,0") + "," + entry("a", "U8", "0", "0,0") + "}", 0), "stands twice"},
-    {file_of("{" + good + "," + entry("b", "F32", "2", "0,8") + "}", 8), "inside another tensor"},
-    {file_of("{" + good + "," + entry("b", "F32", "2", "4,12") + "}", 12), "inside another tensor"},
-    {file_of("{" + good + "," + entry("b", "F32", "1", "12,16") + "}", 16), "behind a hole"},
+    {file_of("{" + good_entry + "," + entry("b", "F32", "2", "0,8") + "}", 8), "inside another tensor"},
+    {file_of("{" + good_entry + "," + entry("b", "F32", "2", "4,12") + "}", 12), "inside another tensor"},
+    {file_of("{" + good_entry + "," + entry("b", "F32", "1", "12,16") + "}", 16), "behind a hole"},
     {file_of("{" + entry("a", "F32", "1", "4,8") + "}", 8), "behind a hole"},
-    {file_of("{" + good + "}", 9), "1 bytes behind the last tensor"},
+    {file_of("{" + good_entry + "}", 9), "1 bytes behind the last tensor"},
     {file_of("{}", 1), "1 bytes behind the last tensor"},
-    {file_of("{" + good + "}", 7), "ends behind the file"},
+    {file_of("{" + good_entry + "}", 7), "ends behind the file"},
     {file_of("{" + entry("a", "F32", "2", "8,0") + "}", 8), "end before they begin"},
     {file_of("{" + entry("a", "F32", "2", "0,9") + "}", 9), "span 9 bytes, dtype and shape need 8"},
     {file_of("{" + entry("a", "F32", "3", "0,8") + "}", 8), "span 8 bytes, dtype and shape need 12"},

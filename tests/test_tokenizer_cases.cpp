@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "data/tokenizer.h"
+#include "tests/bert_tokenizer.h"
 #include "tests/shared.h"
 
 namespace mixtape::data {
 namespace {
+using tests::bert_tokenizer;
 using Ids = std::vector<int32_t>;
-using Pieces = std::vector<std::string>;
+using Strings = std::vector<std::string>;
 
 const char* const our_vocabulary =
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nkant\n##o\nlush\n##i\n\u00E6\n##the\n##lb\n##ald\n\u0643\n##\u0648\n##\u062A\n"
@@ -21,8 +23,8 @@ const char* const our_vocabulary =
     "jumps\nvote\nhello\n##hell\n##oh\n##ello\n##a\n\u0935\n##\u0927\n##\u0928\n##\u0938\n##\u092D\nem\n##bed\n##ding\n"
     "##s\nand\nhill\n##cl\n##im\n##bing\nworld\n##world\n";
 
-Pieces pieces_of(const Tokenizer& tokenizer, const std::string& text) {
-  Pieces out;
+Strings pieces_of(const Tokenizer& tokenizer, const std::string& text) {
+  Strings out;
   for (const std::string_view piece : tokenizer.pieces(text, false)) out.emplace_back(piece);
   return out;
 }
@@ -30,15 +32,12 @@ Pieces pieces_of(const Tokenizer& tokenizer, const std::string& text) {
 Tokenizer ours(TokenizerOptions options = {true, true, 0}) {
   return Tokenizer(Vocab::parse(our_vocabulary, "ours.txt"), options);
 }
-Tokenizer bert(TokenizerOptions options = {true, true, 0}) {
-  return Tokenizer(Vocab::load(tests::shared_path("data/bert/vocab.txt")), options);
-}
 
-void check_case(const std::string& text, const Pieces& pieces, const Ids& ids) {
+void check_case(const std::string& text, const Strings& pieces, const Ids& ids) {
   static const Tokenizer own = ours();
   CHECK(pieces_of(own, text) == pieces);
   if (tests::no_shared()) return;
-  static const Tokenizer reference = bert();
+  static const Tokenizer reference = bert_tokenizer();
   CHECK(pieces_of(reference, text) == pieces);
   CHECK(reference.encode(text, false) == ids);
 }
@@ -49,7 +48,7 @@ std::string repeated(const std::string& text, int count) {
   return out;
 }
 
-Pieces unknown(size_t count) { return Pieces(count, "[UNK]"); }
+Strings unknown(size_t count) { return Strings(count, "[UNK]"); }
 
 }  // namespace
 
@@ -169,7 +168,7 @@ TEST_CASE("tokenizer case 38: an unknown tail makes the whole word unknown") {
 }
 
 TEST_CASE("tokenizer case 40: 100 characters are cut into pieces, 105 are unknown") {
-  Pieces pieces{"hello"};
+  Strings pieces{"hello"};
   Ids ids{7592};
   for (int i = 0; i < 9; ++i) {
     for (const char* piece : {"##hell", "##oh", "##ello"}) pieces.emplace_back(piece);
@@ -198,7 +197,7 @@ TEST_CASE("tokenizer case 44: longer words") {
 TEST_CASE("tokenizer case 47: cutting leaves room for [CLS] and [SEP]") {
   const Tokenizer own = ours({true, false, 3});
   CHECK(own.encode(repeated("Hello", 20)) == Ids{2, own.vocab().find("hello"), 3});
-  if (!tests::no_shared()) CHECK(bert({true, false, 3}).encode(repeated("Hello", 20)) == Ids{101, 7592, 102});
+  if (!tests::no_shared()) CHECK(bert_tokenizer({true, false, 3}).encode(repeated("Hello", 20)) == Ids{101, 7592, 102});
 }
 
 TEST_CASE("tokenizer case 49: a text that is longer than the model is cut by max_length") {
@@ -207,8 +206,8 @@ TEST_CASE("tokenizer case 49: a text that is longer than the model is cut by max
 }
 
 TEST_CASE("tokenizer case 50: a cased setting keeps the case, and unknown words have an id") {
-  CHECK(pieces_of(ours({false, false, 0}), "Hello hello") == Pieces{"[UNK]", "hello"});
-  if (!tests::no_shared()) CHECK(bert({false, false, 0}).encode("Hello hello", false) == Ids{100, 7592});
+  CHECK(pieces_of(ours({false, false, 0}), "Hello hello") == Strings{"[UNK]", "hello"});
+  if (!tests::no_shared()) CHECK(bert_tokenizer({false, false, 0}).encode("Hello hello", false) == Ids{100, 7592});
 }
 
 }  // namespace mixtape::data

@@ -9,15 +9,13 @@
 
 #include "data/file.h"
 #include "data/tokenizer.h"
+#include "tests/bert_tokenizer.h"
 #include "tests/shared.h"
 
 namespace mixtape::data {
 namespace {
+using tests::bert_tokenizer;
 using Ids = std::vector<int32_t>;
-
-Tokenizer bert(TokenizerOptions options) {
-  return Tokenizer(Vocab::load(tests::shared_path("data/bert/vocab.txt")), options);
-}
 
 Ids parse_ids(std::string_view line) {
   Ids ids;
@@ -41,7 +39,7 @@ std::string from_hex(const std::string& hex) {
 
 /// Rows of a JSON-lines file whose ids are wrong; never prints the texts.
 size_t wrong_rows(const std::string& file, size_t expected_rows) {
-  const Tokenizer tokenizer = bert({true, true, 0});
+  const Tokenizer tokenizer = bert_tokenizer({true, true, 0});
   const std::string text = tests::slurp(tests::shared_path("data/golden/" + file));
   size_t wrong = 0, rows = 0;
   for (const std::string_view line : split_lines(text)) {
@@ -64,7 +62,7 @@ size_t wrong_rows(const std::string& file, size_t expected_rows) {
 
 TEST_CASE("all tweets have the reference's ids") {
   if (tests::no_shared()) return;
-  const Tokenizer plain = bert({true, false, 0}), cut = bert({true, false, 128});
+  const Tokenizer plain = bert_tokenizer({true, false, 0}), cut = bert_tokenizer({true, false, 128});
   size_t rows = 0;
   for (const std::string task : {"offensive", "irony"}) {
     for (const std::string split : {"train", "val", "test"}) {

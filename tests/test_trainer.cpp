@@ -221,6 +221,7 @@ TEST_CASE("bug_B22: a weight that is NaN ends the run with exit 20 and its name"
   CHECK(events_of(log, "step")[0]["loss"].is_null());
 }
 
+namespace {
 /// Poisons the gradients of a few steps.
 class Poisoner : public Recorder {
  public:
@@ -237,6 +238,7 @@ class Poisoner : public Recorder {
     assign(gradient.raw, full(gradient.raw.shape(), value));
   }
 };
+}  // namespace
 
 TEST_CASE("trainer: a step with a NaN gradient is skipped in f32 and bf16 too, and the run goes on") {
   const TinyRun tiny;
@@ -338,6 +340,7 @@ TEST_CASE("trainer: eval_strategy no evaluates once, at the end") {
   CHECK(result.best_step == 12);
 }
 
+namespace {
 /// Two losses a step, each swept by itself: what a user overrides backward for.
 class TwoLosses : public Recorder {
  public:
@@ -349,6 +352,7 @@ class TwoLosses : public Recorder {
     Recorder::backward(forward(batch), batch);
   }
 };
+}  // namespace
 
 TEST_CASE("trainer: backward can be replaced") {
   const TinyRun tiny;

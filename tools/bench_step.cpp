@@ -122,10 +122,10 @@ std::vector<BenchBatch> random_batches(const StepBench& options, int64_t vocab_s
 
 /// 6 · weights in matrix products · tokens, and 12 · hidden · length² for scores and contexts of each text and layer.
 double flops_of(const models::ClassifierConfig& config, const BenchBatch& made) {
-  const double hidden = static_cast<double>(config.bert.hidden_size);
+  const double width = static_cast<double>(config.bert.hidden_size);
   const double layers = static_cast<double>(config.bert.num_hidden_layers);
-  const double per_layer = hidden * (4 * hidden + 2 * static_cast<double>(config.bert.intermediate_size));
-  return 6 * per_layer * layers * static_cast<double>(made.batch.tokens) + 12 * hidden * layers * made.squares;
+  const double per_layer = width * (4 * width + 2 * static_cast<double>(config.bert.intermediate_size));
+  return 6 * per_layer * layers * static_cast<double>(made.batch.tokens) + 12 * width * layers * made.squares;
 }
 
 class Bench {

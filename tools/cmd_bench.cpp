@@ -12,14 +12,14 @@
 namespace mixtape::tools {
 namespace {
 
-struct Options {
+struct BenchOptions {
   std::string config, vocab, lengths, texts;
   std::vector<std::string> sets;
   StepBench step;
 };
 
 /// Without a file: BERT-base with random weights. The two required paths are never opened then.
-config::Config load(const Options& options) {
+config::Config load(const BenchOptions& options) {
   if (!options.config.empty()) return config::load_config(options.config, options.sets);
   return config::parse_config(R"({"task": {"data_dir": "."}, "tokenizer": {"vocab": "vocab.txt"}})", "the defaults", "",
                               options.sets);
@@ -44,7 +44,7 @@ std::vector<int64_t> read_lengths(const std::string& path) {
   return lengths;
 }
 
-void run_step(Options options) {
+void run_step(BenchOptions options) {
   const config::Config config = load(options);
   for (const std::string& warning : config.warnings) note(warning);
   options.step.has_vocabulary = !options.config.empty();
@@ -52,7 +52,7 @@ void run_step(Options options) {
   print(bench_step(config, options.step));
 }
 
-void run_tokenize(const Options& options) {
+void run_tokenize(const BenchOptions& options) {
   if (options.config.empty() && (options.vocab.empty() || options.texts.empty())) {
     fail(ErrorKind::config, "E-USAGE", "bench tokenize needs --config C, or --vocab FILE and the texts' FILE");
   }
@@ -71,13 +71,13 @@ void run_tokenize(const Options& options) {
 
 constexpr std::pair<int64_t, int64_t> count = {1, int64_t{1} << 20};
 
-void add_common(Verb& verb, const std::shared_ptr<Options>& options) {
+void add_common(Verb& verb, const std::shared_ptr<BenchOptions>& options) {
   verb.option("--config", options->config, {.doc = "configuration file; without it BERT-base, random weights"});
   add_set_option(verb, options->sets);
   verb.flag("--json", options->step.json, "one line of JSON");
 }
 
-void add_shape(Verb& verb, const std::shared_ptr<Options>& options) {
+void add_shape(Verb& verb, const std::shared_ptr<BenchOptions>& options) {
   verb.option("--batch", options->step.batch, {.doc = "texts in a batch", .shows_default = true, .range = count});
   verb.option("--seq", options->step.seq, {.doc = "tokens of a text", .shows_default = true, .range = count});
 }
@@ -86,7 +86,7 @@ void add_shape(Verb& verb, const std::shared_ptr<Options>& options) {
 
 void add_bench(Program& program) {
   Verb verb = program.root.add("bench", "how fast this machine is: steps, ops, tokenizing");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<BenchOptions>();
 
   Verb step = verb.add("step", "whole training steps, and where their time goes");
   add_common(step, options);

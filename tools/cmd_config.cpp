@@ -13,7 +13,7 @@
 namespace mixtape::tools {
 namespace {
 
-struct Options {
+struct ConfigOptions {
   std::string file;
   std::string key;
   std::vector<std::string> sets;
@@ -21,7 +21,7 @@ struct Options {
   bool markdown = false;
 };
 
-void show(const Options& options) {
+void show(const ConfigOptions& options) {
   if (options.markdown) return print(config::reference_page());
   if (options.file.empty()) {
     if (!options.sets.empty())
@@ -46,7 +46,7 @@ void init(const std::string& path) {
 }
 
 /// One word is a configuration when it looks like a file, else a key.
-void explain(Options options) {
+void explain(ConfigOptions options) {
   std::error_code ignored;
   const bool file = options.file.find('/') != std::string::npos || options.file.ends_with(".json") ||
                     std::filesystem::is_regular_file(options.file, ignored);
@@ -61,7 +61,7 @@ void explain(Options options) {
 
 void add_show(Verb& group) {
   Verb sub = group.add("show", "the resolved values, each with its origin; without CONFIG the defaults");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ConfigOptions>();
   sub.option("CONFIG", options->file, {.doc = "configuration file (JSON with comments)"});
   add_set_option(sub, options->sets);
   sub.flag("--json", options->json, "as JSON: {\"config\", \"origins\"}");
@@ -71,7 +71,7 @@ void add_show(Verb& group) {
 
 void add_explain(Verb& group) {
   Verb sub = group.add("explain", "what a key takes and does; with CONFIG its value and where that comes from");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ConfigOptions>();
   sub.option("KEY_OR_CONFIG", options->file,
              {.doc = "a key (trainer.seed, or seed), a section, or a configuration file", .required = true});
   sub.option("KEY", options->key, {.doc = "a key or a section, after a configuration; all without it"});

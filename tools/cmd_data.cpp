@@ -16,7 +16,7 @@ namespace {
 
 using trainer::Json;
 
-struct Options {
+struct DataOptions {
   std::string file;
   std::vector<std::string> sets;
   bool json = false;
@@ -186,7 +186,7 @@ std::string as_json(const Findings& found) {
       .pretty();
 }
 
-void check(const Options& options, int& exit_code) {
+void check(const DataOptions& options, int& exit_code) {
   config::Config config = load_config(options.file, options.sets);
   trainer::take_from_pretrained(config);
   const std::vector<data::Dataset> splits = read_splits(config);
@@ -205,7 +205,7 @@ void check(const Options& options, int& exit_code) {
 void add_data(Program& program) {
   Verb verb = program.root.add("data", "look at the data of a task");
   Verb sub = verb.add("check", "counts, balance, lengths, duplicates, leaks between splits, bad bytes");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DataOptions>();
   sub.option("CONFIG", options->file, {.doc = "configuration file (JSON with comments)", .required = true});
   add_set_option(sub, options->sets);
   sub.flag("--json", options->json, "as JSON: {\"splits\", \"leaks\", \"warnings\"}");

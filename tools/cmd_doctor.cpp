@@ -134,7 +134,7 @@ void add_doctor(Program& program) {
   Verb verb = program.root.add("doctor", "what this program can do on this machine");
   const auto json = std::make_shared<bool>(false);
   verb.flag("--json", *json, "the same as one line of JSON");
-  verb.action([json] { print(*json ? as_json({}).line() + "\n" : report({})); });
+  verb.action([json] { print(*json ? as_json(Facts{}).line() + "\n" : report({})); });
 }
 
 }  // namespace mixtape::tools

@@ -7,12 +7,12 @@
 namespace mixtape::tools {
 namespace {
 
-struct Options {
+struct EvaluateOptions {
   std::string dir, split = "test", data_dir;
   bool quiet = false;
 };
 
-void evaluate(const Options& options) {
+void evaluate(const EvaluateOptions& options) {
   trainer::Progress progress(options.quiet ? trainer::Verbosity::quiet : trainer::Verbosity::normal);
   const trainer::SavedRun run(options.dir, progress);
   const trainer::Metrics metrics = run.evaluate(options.split, options.data_dir, progress);
@@ -25,7 +25,7 @@ void evaluate(const Options& options) {
 
 void add_evaluate(Program& program) {
   Verb verb = program.root.add("evaluate", "the metrics of a run's best model, as JSON");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<EvaluateOptions>();
   verb.option("DIR", options->dir, {.doc = "the run directory", .required = true});
   verb.option("--split", options->split, {.doc = "val or test", .shows_default = true, .words = {"val", "test"}});
   verb.option("--data-dir", options->data_dir,

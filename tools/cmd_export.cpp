@@ -7,7 +7,7 @@
 namespace mixtape::tools {
 namespace {
 
-struct Options {
+struct ExportOptions {
   std::string dir, out;
   bool quiet = false;
 };
@@ -16,7 +16,7 @@ struct Options {
 
 void add_export(Program& program) {
   Verb verb = program.root.add("export", "a run's best model as a Hugging Face directory");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ExportOptions>();
   verb.option("DIR", options->dir, {.doc = "the run directory, or its best/", .required = true});
   verb.option("OUT", options->out, {.doc = "a new or empty directory", .required = true});
   verb.flag("-q,--quiet", options->quiet, "no progress");

@@ -14,14 +14,14 @@
 namespace mixtape::tools {
 namespace {
 
-struct Options {
+struct InspectOptions {
   std::string file;
   std::vector<std::string> sets;
   bool json = false;
 };
 
 /// The first batch of the training file through forward and backward, as the first step would run it.
-void ledger(const Options& options) {
+void ledger(const InspectOptions& options) {
   config::Config config = load_config(options.file, options.sets);
   trainer::Progress progress(options.json ? trainer::Verbosity::quiet : trainer::Verbosity::normal);
   kernels::set_thread_count(static_cast<int>(config.threads));
@@ -54,7 +54,7 @@ void ledger(const Options& options) {
 void add_inspect(Program& program) {
   Verb verb = program.root.add("inspect", "what happens inside a step, and what is in a checkpoint");
   Verb sub = verb.add("ledger", "which op runs in which dtype, by which rule, with which casts");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<InspectOptions>();
   sub.option("CONFIG", options->file, {.doc = "configuration file (JSON with comments)", .required = true});
   add_set_option(sub, options->sets);
   sub.flag("--json", options->json, "as JSON: {\"ops\", \"totals\"}");

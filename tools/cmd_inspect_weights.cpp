@@ -12,7 +12,7 @@
 namespace mixtape::tools {
 namespace {
 
-struct Options {
+struct InspectWeightsOptions {
   std::string path;
   bool json = false;
 };
@@ -80,7 +80,7 @@ std::string resolve(const std::string& path) {
   return !has_weights(path) && has_weights(path + "/best") ? path + "/best" : path;
 }
 
-void weights(const Options& options) {
+void weights(const InspectWeightsOptions& options) {
   trainer::Progress progress(options.json ? trainer::Verbosity::quiet : trainer::Verbosity::normal);
   const data::WeightFile file = data::WeightFile::open(resolve(options.path));
   for (const std::string& other : file.passed_over()) note("not read: " + other);
@@ -105,7 +105,7 @@ void weights(const Options& options) {
 
 void add_inspect_weights(Verb& inspect) {
   Verb verb = inspect.add("weights", "which tensors a checkpoint of any supported format holds");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<InspectWeightsOptions>();
   verb.option("PATH", options->path,
               {.doc = "a .safetensors or PyTorch file, the .index.json of one in shards, or a directory with one",
                .required = true});

@@ -9,7 +9,7 @@
 namespace mixtape::tools {
 namespace {
 
-struct Options {
+struct PredictOptions {
   std::string dir, file = "-", format = "jsonl";
 };
 
@@ -24,7 +24,7 @@ std::string as_json(const trainer::Prediction& prediction, const std::vector<std
       .line();
 }
 
-void predict(const Options& options) {
+void predict(const PredictOptions& options) {
   trainer::Progress progress;
   LineReader reader(options.file);
   const trainer::SavedRun run(options.dir, progress);
@@ -46,7 +46,7 @@ void predict(const Options& options) {
 
 void add_predict(Program& program) {
   Verb verb = program.root.add("predict", "a label for each line of text");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PredictOptions>();
   verb.option("DIR", options->dir, {.doc = "the run directory", .required = true});
   verb.option("FILE", options->file, {.doc = "texts, one a line; - is stdin", .shows_default = true});
   verb.option("--format", options->format,

@@ -9,7 +9,7 @@
 namespace mixtape::tools {
 namespace {
 
-struct Options {
+struct TokenizeOptions {
   std::string vocab;
   std::string file = "-";
   int64_t max_length = 0;
@@ -19,7 +19,7 @@ struct Options {
   bool pieces = false;
 };
 
-void tokenize(const Options& options) {
+void tokenize(const TokenizeOptions& options) {
   const data::Tokenizer tokenizer(data::Vocab::load(options.vocab),
                                   {.lowercase = !options.cased,
                                    .match_special_tokens = !options.no_match_special_tokens,
@@ -48,7 +48,7 @@ void tokenize(const Options& options) {
 
 void add_tokenize(Program& program) {
   Verb verb = program.root.add("tokenize", "token ids of texts, one text a line");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TokenizeOptions>();
   verb.option("--vocab", options->vocab,
               {.doc = "WordPiece vocabulary, one piece a line", .required = true, .placeholder = "FILE"});
   verb.option("FILE", options->file, {.doc = "texts, one a line; - is stdin", .shows_default = true});

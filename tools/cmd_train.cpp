@@ -10,14 +10,14 @@
 namespace mixtape::tools {
 namespace {
 
-struct Options {
+struct TrainOptions {
   std::string file, dir;
   std::vector<std::string> sets;
   bool force = false, quiet = false, verbose = false;
   bool recover = false, recover_with_changes = false, dry_run = false;
 };
 
-int train(const Options& options) {
+int train(const TrainOptions& options) {
   trainer::Signals signals;  // before all else: reading and tokenizing can take a while, too
   const config::Config config = load_config(options.file, options.sets);
   trainer::Progress progress(options.quiet     ? trainer::Verbosity::quiet
@@ -40,7 +40,7 @@ int train(const Options& options) {
 
 void add_train(Program& program) {
   Verb verb = program.root.add("train", "fine-tune a classifier; everything lands in DIR");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TrainOptions>();
   verb.option("CONFIG", options->file, {.doc = "configuration file (JSON with comments)", .required = true});
   verb.option("-s,--run-dir", options->dir,
               {.doc = "the run directory: new, or empty", .required = true, .placeholder = "DIR"});

@@ -22,7 +22,7 @@ struct Softplus {
   }
   static double oracle(double x) { return std::log(1.0 + std::exp(x)); }
 };
-const Register<Unary<Softplus>> row;
+const Register<Unary<Softplus>> softplus_row;
 
 /// What a user of the op calls; autocast, shapes, gradients and errors come with it.
 Tensor softplus(const Tensor& x) { return autograd::apply(Unary<Softplus>{}, {x})[0]; }

@@ -10,6 +10,7 @@
 //   FAULT_JOURNAL  a file that gets every changing call with its data, for torn.py
 //   FAULT_NEW    the N-th allocation since main() fails; FAULT_NEW_ON: all from the N-th on
 //   FAULT_SLEEP  "0": sleeping takes no time
+//   FAULT_PLAIN_RENAME  "1": a file system whose renames know no flags (renameat2 fails with EINVAL)
 //   FAULT_CLOCK  "N:S": from the N-th look at a clock on it is S seconds later
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,7 +34,7 @@
 
 static const char *root, *ops, *action, *count_path;
 static long at, counted, allocations, fail_new, fail_new_on, clock_at, clock_looks, clock_jump;
-static int armed, journal_fd = -1, no_sleep;
+static int armed, journal_fd = -1, no_sleep, plain_rename;
 static char watched[MOST_FDS];  // descriptors of files below the root
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -51,6 +52,7 @@ __attribute__((constructor)) static void begin(void) {
   fail_new = number("FAULT_NEW");
   fail_new_on = number("FAULT_NEW_ON");
   no_sleep = getenv("FAULT_SLEEP") != NULL;
+  plain_rename = getenv("FAULT_PLAIN_RENAME") != NULL;
   const char* jump = getenv("FAULT_CLOCK");
   if (jump != NULL) sscanf(jump, "%ld:%ld", &clock_at, &clock_jump);
   const char* journal = getenv("FAULT_JOURNAL");
@@ -275,6 +277,10 @@ static int rename_below(int from_dir, const char* from, int to_dir, const char* 
 int rename(const char* from, const char* to) { return rename_below(AT_FDCWD, from, AT_FDCWD, to, 0); }
 int renameat(int a, const char* from, int b, const char* to) { return rename_below(a, from, b, to, 0); }
 int renameat2(int a, const char* from, int b, const char* to, unsigned flags) {
+  if (plain_rename && flags != 0) {
+    errno = EINVAL;
+    return -1;
+  }
   return rename_below(a, from, b, to, flags);
 }
 

@@ -43,9 +43,9 @@ def run(lab):
                 return wrong
         return finish_without_loss(lab, config, run_dir)
 
-    def at_call(k):
+    def at_call(k, **where):
         run_dir = lab.new_dir()
-        killed = lab.train(config, run_dir, OPS=CHANGING, AT=k, DO="kill")
+        killed = lab.train(config, run_dir, AT=k, DO="kill", **{"OPS": CHANGING, **where})
         if killed.code != -9:
             return f"call {k}: was not killed: {killed}"
         wrong = finish_without_loss(lab, config, run_dir)
@@ -54,4 +54,8 @@ def run(lab):
     lab.check("F1", "kill -9 anywhere in a run", range(lab.number(100, 10)), anywhere)
     calls = lab.calls(config, OPS=CHANGING)[0]
     lab.check("F2", f"kill -9 before the k-th file system call (of {calls})", lab.sample(calls, 25), at_call)
+    plain = {"OPS": "rename", "PLAIN_RENAME": 1}
+    renames = lab.calls(config, **plain)[0]
+    lab.check("F2", f"the same before the k-th rename (of {renames}), where names cannot be exchanged",
+              lab.sample(renames, 5), lambda k: at_call(k, **plain))
     lab.check("F4", "ten kills within one run", range(lab.number(20, 2)), again_and_again)

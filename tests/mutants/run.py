@@ -2,8 +2,8 @@
 """Plants one fault at a time and demands that the tests see it: tests/mutants/run.py BUILD [NAME...]
 
 mutants.json lists them: a file, the text that is replaced (it must stand there once), and the tests that must fail
-("op:gelu" is a row of the op table, "unit:backward" the cases of test_backward.cpp, "faults:torn" a group of tools/faults). Only the mutated file is compiled, with the
-build's own command, and linked with the other objects. A mutant that survives, or no longer applies, is a failure.
+("op:gelu" is a row of the op table, "unit:backward" the cases of test_backward.cpp, "faults:torn" a group of tools/faults). Only the unit
+with the mutated file is compiled, with the build's own command, and linked with the other objects. A mutant that survives, or no longer applies, is a failure.
 """
 import json
 import pathlib
@@ -16,11 +16,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def compile_command(database, path):
+def unit_of(database, source):
+    """The translation unit that holds this file (alone, or one that includes it among others), and the build's command."""
     for entry in database:
-        if pathlib.Path(entry["file"]) == path and "mixtape_objects" in entry["command"]:
-            return shlex.split(entry["command"]), pathlib.Path(entry["directory"])
-    raise SystemExit(f"{path}: not in the build")
+        if "mixtape_objects" not in entry["command"] and "mixtape_text" not in entry["command"]:
+            continue
+        unit = pathlib.Path(entry["file"])
+        if unit == source or ("Unity" in unit.parts and f'"{source}"' in unit.read_text()):
+            return unit, shlex.split(entry["command"]), pathlib.Path(entry["directory"])
+    raise SystemExit(f"{source}: not in the build")
 
 
 def link_command(build, program):
@@ -36,10 +40,14 @@ def killed(build, database, mutant, folder):
         return None, f"'{mutant['old']}' stands {text.count(mutant['old'])} times in {mutant['file']}, not once"
     mutated = folder / source.name
     mutated.write_text(text.replace(mutant["old"], mutant["new"]))
-    command, directory = compile_command(database, source)
+    unit, command, directory = unit_of(database, source)
+    mutant_unit = mutated
+    if unit != source:
+        mutant_unit = folder / unit.name
+        mutant_unit.write_text(unit.read_text().replace(f'"{source}"', f'"{mutated}"'))
     old_object = command[command.index("-o") + 1]
     new_object = str(folder / "mutant.o")
-    command = [str(mutated) if part == str(source) else new_object if part == old_object else part for part in command]
+    command = [str(mutant_unit) if part == str(unit) else new_object if part == old_object else part for part in command]
     command.append("-Wno-error")  # a fault may leave a name unused
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
     if done.returncode:

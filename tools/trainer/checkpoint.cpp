@@ -1,6 +1,5 @@
 #include "tools/trainer/checkpoint.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 
@@ -179,7 +177,9 @@ void Checkpoints::save(const RunState& state, const NamedTensors& parameters, co
   remove(temporary.path);
   make_directory(temporary.path);
   write_all_files(temporary.path, state, parameters, optimizer);
-  put_in_place(temporary.path, target);
+  // One of the same step is there when a run was stopped between a step and its evaluation: the new one knows more.
+  if (const int error = data::replace_directory(temporary.path, target); error != 0) data::fail_write(target, error);
+  data::sync_directory(folder_);
   data::OutputFile latest(run_dir_ + "/latest");
   const std::string name = name_of(state.step) + "\n";
   latest.write(std::as_bytes(std::span(name)));
@@ -188,20 +188,6 @@ void Checkpoints::save(const RunState& state, const NamedTensors& parameters, co
     fail(ErrorKind::io, "E-IO-WRITE", "a checkpoint reads back otherwise than it was written: " + written.error);
   }
   rotate(keep);
-}
-
-void Checkpoints::put_in_place(const std::string& temporary, const std::string& target) const {
-  // One of the same step is there when a run was stopped between a step and its evaluation: the new one knows more.
-  if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) != 0) {
-    const bool plain = errno == EINVAL || errno == ENOSYS;  // a file system without that flag
-    if (!plain && errno != EEXIST && errno != ENOTEMPTY) data::fail_write(target, errno);
-    const unsigned flags = plain ? 0U : unsigned{RENAME_EXCHANGE};
-    if (plain) remove(target);
-    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), flags) != 0) {
-      data::fail_write(target, errno);
-    }
-  }
-  data::sync_directory(folder_);
 }
 
 void Checkpoints::rotate(int64_t keep) const {

@@ -45,7 +45,6 @@ class Checkpoints {
 
  private:
   std::vector<int64_t> steps() const;  // newest first, complete or not
-  void put_in_place(const std::string& temporary, const std::string& target) const;
   void rotate(int64_t keep) const;
   void remove(const std::string& path) const;
 

@@ -89,27 +89,10 @@ std::string spare_name(const std::string& path) {
   }
 }
 
-/// Renames without replacing anything: another program may have taken the name in between. 0 or the error.
-int rename_to_free(const std::string& from, const std::string& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
-  if (errno != EINVAL && errno != ENOSYS) return errno;
-  if (exists(to)) return EEXIST;  // a file system without that flag
-  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
-}
-
-/// Both names exist at every moment: whoever looks finds the old directory or the new one. False where the file system
-/// has no such call.
-bool exchange(const std::string& a, const std::string& b) {
-  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
-  if (errno == ENOSPC || errno == EDQUOT) data::fail_write(b, errno);
-  if (errno != EINVAL && errno != ENOSYS) refuse(b, "cannot be replaced", errno);
-  return false;
-}
-
 std::string move_aside(const std::string& path) {
   for (;;) {
     const std::string name = spare_name(path);
-    const int error = rename_to_free(path, name);
+    const int error = data::rename_to_free(path, name);
     if (error == 0) return name;
     if (error != EEXIST) refuse(path, "cannot be renamed to " + name, error);
   }
@@ -260,18 +243,8 @@ RunDir::Replacement::~Replacement() {
 
 void RunDir::Replacement::commit() const {
   data::sync_directory(temporary);
-  int error = rename_to_free(temporary, target);
-  if (error == EEXIST || error == ENOTEMPTY) {
-    error = 0;
-    if (!exchange(temporary, target)) {  // afterwards the destructor removes the old one
-      const std::string old = temporary + ".old";
-      error = rename_to_free(target, old);
-      if (error == 0) error = rename_to_free(temporary, target);
-      std::error_code ignored;
-      if (error == 0) fs::remove_all(old, ignored);
-    }
-  }
-  if (error == ENOSPC || error == EDQUOT) data::fail_write(target, error);
+  const int error = data::replace_directory(temporary, target);  // the destructor removes the old one
+  if (data::is_disk_full(error)) data::fail_write(target, error);
   if (error != 0) refuse(target, "cannot be replaced", error);
   data::sync_directory(parent_of(target));
 }
