@@ -166,6 +166,21 @@ void Dataset::keep_first(int64_t max_rows) {
   lines.resize(count);
 }
 
+std::vector<int64_t> Dataset::per_class() const {
+  std::vector<int64_t> rows_of(class_names.size());
+  for (const int32_t label : labels) ++rows_of[static_cast<size_t>(label)];
+  return rows_of;
+}
+
+std::vector<std::string> Dataset::absent_classes() const {
+  std::vector<std::string> out;
+  const std::vector<int64_t> rows_of = per_class();
+  for (size_t i = 0; i < rows_of.size(); ++i) {
+    if (rows_of[i] == 0) out.push_back(message(label_file, ": no row of the class ", data::quoted(class_names[i])));
+  }
+  return out;
+}
+
 bool has_class_names(DataFormat format, const std::string& data_dir) {
   std::error_code ignored;
   return format == DataFormat::tweet_eval || std::filesystem::exists(data_dir + "/mapping.txt", ignored);

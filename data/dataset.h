@@ -22,6 +22,10 @@ struct Dataset {
   int64_t rows() const { return static_cast<int64_t>(texts.size()); }
   /// Drops what is beyond `max_rows`; 0 keeps all.
   void keep_first(int64_t max_rows);
+  /// Rows of each class.
+  std::vector<int64_t> per_class() const;
+  /// `file: no row of the class "rude"`, a line for each class without a row: a model never learns to choose it.
+  std::vector<std::string> absent_classes() const;
 };
 
 enum class DataFormat {

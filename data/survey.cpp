@@ -81,8 +81,7 @@ SplitSurvey survey(const Dataset& rows, const Tokenizer& tokenizer, int64_t max_
   out.split = rows.split;
   out.text_file = rows.text_file;
   out.rows = rows.rows();
-  out.per_class.resize(rows.class_names.size());
-  for (const int32_t label : rows.labels) ++out.per_class[static_cast<size_t>(label)];
+  out.per_class = rows.per_class();
   count_tokens(rows, tokenizer, max_length, out, progress);
   count_duplicates(rows, out);
   count_bytes(rows, out);

@@ -71,7 +71,10 @@ TEST_CASE("own data: the sigmoid head refuses three classes and says what to set
 TEST_CASE("own data: F19, one row fills no batch and trains all the same; one class is no task") {
   const TinyRun tiny(1);
   const std::string train = "train '" + tiny.config_path() + "' -q -s '" + tiny.path("run") + "' ";
-  CHECK(run_program(train + "--set trainer.per_device_train_batch_size=64").exit_code == 0);
+  const ProgramResult one = run_program(train + "--set trainer.per_device_train_batch_size=64");
+  CHECK(one.exit_code == 0);
+  CHECK(contains(one.err, "warning W-DATA  "));
+  CHECK(contains(one.err, "train_labels.txt: no row of the class \"plain\""));
   tiny.folder().write("data/mapping.txt", "0\tonly\n");
   for (const std::string split : {"train", "val", "test"}) {
     tiny.folder().write("data/" + split + "_text.txt", "you\n");

@@ -15,6 +15,7 @@ namespace mixtape::trainer {
 namespace {
 using tests::contains;
 using tests::error_of;
+using tests::error_text;
 using tests::events_of;
 using tests::read_log;
 using tests::TinyRun;
@@ -376,6 +377,9 @@ TEST_CASE("trainer: a warm-up longer than the run, a policy and sizes that do no
   };
   CHECK(code("trainer.warmup_steps=13") == "E-SCHEDULE 2");
   CHECK(code("trainer.warmup_steps=12") == "none");
+  const std::string longer = error_text([&] { Session<> session(tiny, {"trainer.warmup_steps=13"}); });
+  CHECK(contains(longer, "trainer.warmup_steps = 13 (--set"));
+  CHECK(contains(longer, "12 steps"));
   CHECK(code("model.config.vocab_size=5") == "E-MODEL-CONFIG 2");
   CHECK_FALSE(std::filesystem::exists(tiny.path("run.bak-1")));
 }

@@ -41,13 +41,11 @@ std::string lines_text(const std::string& file, const std::vector<size_t>& lines
   return out;
 }
 
-void warn_about(const config::Config& config, Findings& found) {
+void warn_about(const config::Config& config, const std::vector<data::Dataset>& splits, Findings& found) {
   const auto warn = [&](const std::string& text) { found.warnings.push_back("warning W-DATA  " + text); };
-  for (const data::SplitSurvey& split : found.splits) {
-    for (size_t i = 0; i < split.per_class.size(); ++i) {
-      if (split.per_class[i] == 0)
-        warn(message(split.text_file, ": no row of the class ", data::quoted(found.class_names[i])));
-    }
+  for (size_t i = 0; i < splits.size(); ++i) {
+    const data::SplitSurvey& split = found.splits[i];
+    for (const std::string& absent : splits[i].absent_classes()) warn(absent);
     if (split.contradictions > 0)
       warn(message(split.text_file, ": ", split.contradictions, " rows repeat a text with another label"));
     if (split.ill_formed > 0)
@@ -111,7 +109,7 @@ Findings look_at(const config::Config& config, const std::vector<data::Dataset>&
       if (leak.rows > 0) found.leaks.push_back(std::move(leak));
     }
   }
-  warn_about(config, found);
+  warn_about(config, splits, found);
   return found;
 }
 

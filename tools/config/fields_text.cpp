@@ -1,5 +1,6 @@
 // The field table in words: lookups, and what errors and pages say about a field.
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "tools/config/fields.h"
@@ -21,6 +22,12 @@ std::string rules_json(const std::map<std::string, std::string>& rules) {
   return "{" + out + "}";
 }
 
+/// 1000000, not 1e+06.
+std::string bound(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return whole ? message(static_cast<int64_t>(value)) : message(value);
+}
+
 }  // namespace
 
 bool Range::holds(double value) const {
@@ -30,10 +37,10 @@ bool Range::holds(double value) const {
 std::string Range::text() const {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const bool has_low = low > -infinity, has_high = high < infinity;
-  if (has_low && has_high && !above_low && !below_high) return message("between ", low, " and ", high);
+  if (has_low && has_high && !above_low && !below_high) return message("between ", bound(low), " and ", bound(high));
   std::string out;
-  if (has_low) out = message(above_low ? "> " : ">= ", low);
-  if (has_high) out += message(out.empty() ? "" : " and ", below_high ? "< " : "<= ", high);
+  if (has_low) out = message(above_low ? "> " : ">= ", bound(low));
+  if (has_high) out += message(out.empty() ? "" : " and ", below_high ? "< " : "<= ", bound(high));
   return out;
 }
 

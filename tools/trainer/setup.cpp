@@ -166,6 +166,12 @@ RunPlan make_plan(const config::Config& config, int64_t rows) {
   plan.steps_per_epoch = quotient(plan.batches_per_epoch, trainer.gradient_accumulation_steps);
   plan.steps = trainer.max_steps > 0 ? trainer.max_steps : trainer.num_train_epochs * plan.steps_per_epoch;
   plan.epochs = quotient(plan.steps, plan.steps_per_epoch);
+  if (config.warmup_by_steps() && trainer.warmup_steps > plan.steps) {
+    fail(ErrorKind::config, "E-SCHEDULE",
+         message("trainer.warmup_steps = ", trainer.warmup_steps, " (", config.origin("trainer.warmup_steps").text(),
+                 ") is longer than the whole run of ", plan.steps, " steps (", rows,
+                 " texts): shorten the warm-up, or ", "write trainer.warmup_ratio in its place"));
+  }
   constexpr optim::ScheduleKind kinds[] = {optim::ScheduleKind::linear, optim::ScheduleKind::cosine,
                                            optim::ScheduleKind::constant};
   plan.schedule = {.kind = kinds[static_cast<int>(trainer.lr_scheduler_type)],

@@ -57,6 +57,7 @@ Task read_task(const config::Config& config, const data::Tokenizer& tokenizer, P
   check_classes(config, task.class_names);
   data::Dataset val = data::read_dataset(format, dir, "val", task.class_names);
   data::Dataset test = data::read_dataset(format, dir, "test", task.class_names);
+  for (const std::string& absent : train.absent_classes()) progress.warning("warning W-DATA  " + absent);
   task.train = encode_rows(std::move(train), tokenizer, progress);
   task.val = encode_rows(std::move(val), tokenizer, progress);
   task.test = encode_rows(std::move(test), tokenizer, progress);
