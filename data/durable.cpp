@@ -12,13 +12,20 @@
 #include "core/error.h"
 
 namespace mixtape::data {
+namespace {
+/// A system call, made again as long as a signal interrupts it.
+template <class Call>
+int again(Call call) {
+  int result = -1;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+}  // namespace
 
 int open_again(const std::string& path, int flags) {
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (descriptor < 0 && errno == EINTR);
-  return descriptor;
+  return again([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
 bool is_disk_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
@@ -38,9 +45,7 @@ void write_all(int descriptor, const std::string& path, std::span<const std::byt
 }
 
 void sync_descriptor(int descriptor, const std::string& path) {
-  while (::fsync(descriptor) != 0) {
-    if (errno != EINTR) fail_write(path, errno);
-  }
+  if (again([&] { return ::fsync(descriptor); }) != 0) fail_write(path, errno);
 }
 
 DurableFile::DurableFile(std::string path) : path_(std::move(path)) {
@@ -72,15 +77,20 @@ void DurableFile::close() {
 void sync_directory(const std::string& path) {
   const int descriptor = open_again(path, O_RDONLY | O_DIRECTORY);
   if (descriptor < 0) fail_write(path, errno);
-  int error = 0;
-  while (::fsync(descriptor) != 0) {
-    if (errno == EINTR) continue;
-    error = errno;
-    break;
-  }
+  const int error = again([&] { return ::fsync(descriptor); }) == 0 ? 0 : errno;
   ::close(descriptor);
   // EINVAL: this file system cannot sync a directory, and keeps its names durable in its own way.
   if (error != 0 && error != EINVAL) fail_write(path, error);
+}
+
+void truncate_durably(const std::string& path, uint64_t size) {
+  const int descriptor = open_again(path, O_WRONLY | O_CREAT);
+  if (descriptor < 0) fail_write(path, errno);
+  const bool cut = again([&] { return ::ftruncate(descriptor, static_cast<off_t>(size)); }) == 0 &&
+                   again([&] { return ::fsync(descriptor); }) == 0;
+  const int error = cut ? 0 : errno;
+  ::close(descriptor);
+  if (error != 0) fail_write(path, error);
 }
 
 std::string parent_directory(const std::string& path) {

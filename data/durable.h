@@ -42,6 +42,9 @@ class DurableFile {
   uint64_t size_ = 0;
 };
 
+/// Cuts a file to `size` bytes, or makes one of so many zeros; on the disk when it returns.
+void truncate_durably(const std::string& path, uint64_t size);
+
 /// Makes the names in a directory durable.
 void sync_directory(const std::string& path);
 

@@ -5,15 +5,11 @@
 #include "autograd/checkpoint.h"
 
 namespace mixtape::models {
-namespace {
 
-void require(bool ok, std::string_view key, double value, std::string_view wanted) {
-  if (!ok) fail(ErrorKind::config, "E-MODEL-CONFIG", message("model.config.", key, " = ", value, ": must be ", wanted));
-}
-
-}  // namespace
-
-void check(const BertConfig& c) {
+std::string fault_of(const BertConfig& c) {
+  const auto fault = [](std::string_view key, double value, const std::string& wanted) {
+    return message(key, " = ", value, ": must be ", wanted);
+  };
   const struct {
     std::string_view key;
     int64_t value;
@@ -24,13 +20,25 @@ void check(const BertConfig& c) {
                {"intermediate_size", c.intermediate_size},
                {"max_position_embeddings", c.max_position_embeddings},
                {"type_vocab_size", c.type_vocab_size}};
-  for (const auto& size : sizes) require(size.value >= 1, size.key, static_cast<double>(size.value), ">= 1");
-  require(c.hidden_size % c.num_attention_heads == 0, "num_attention_heads", static_cast<double>(c.num_attention_heads),
-          message("a divisor of hidden_size ", c.hidden_size));
-  require(c.layer_norm_eps >= 0, "layer_norm_eps", c.layer_norm_eps, ">= 0");
-  for (const double p : {c.hidden_dropout_prob, c.attention_probs_dropout_prob}) {
-    require(p >= 0 && p < 1, "…_dropout_prob", p, "in [0, 1)");
+  for (const auto& [key, value] : sizes) {
+    if (value < 1) return fault(key, static_cast<double>(value), ">= 1");
   }
+  if (c.hidden_size % c.num_attention_heads != 0) {
+    return fault("num_attention_heads", static_cast<double>(c.num_attention_heads),
+                 message("a divisor of hidden_size ", c.hidden_size));
+  }
+  if (!(c.layer_norm_eps >= 0)) return fault("layer_norm_eps", c.layer_norm_eps, ">= 0");
+  const std::pair<std::string_view, double> probabilities[] = {
+      {"hidden_dropout_prob", c.hidden_dropout_prob}, {"attention_probs_dropout_prob", c.attention_probs_dropout_prob}};
+  for (const auto& [key, p] : probabilities) {
+    if (!(p >= 0 && p < 1)) return fault(key, p, "in [0, 1)");
+  }
+  return "";
+}
+
+void check(const BertConfig& config) {
+  const std::string fault = fault_of(config);
+  if (!fault.empty()) fail(ErrorKind::config, "E-MODEL-CONFIG", "model.config." + fault);
 }
 
 BertEmbeddings::BertEmbeddings(const BertConfig& c)

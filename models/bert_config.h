@@ -32,7 +32,9 @@ struct ClassifierConfig {
   bool activation_checkpointing = false;
 };
 
-/// Throws E-MODEL-CONFIG (kind config) for sizes that make no model, naming the key.
+/// What makes these sizes no model: "num_attention_heads = 5: must be a divisor of hidden_size 16"; empty when they do.
+std::string fault_of(const BertConfig& config);
+/// Throws E-MODEL-CONFIG (kind config) with that fault of a `model.config`.
 void check(const BertConfig& config);
 
 }  // namespace mixtape::models

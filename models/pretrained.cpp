@@ -36,12 +36,15 @@ void read_number(const Json& json, const std::string& path, const char* key, dou
 }
 
 // Keys that would change the function and that this encoder does not have.
-void require_value(const Json& json, const std::string& path, const char* key, const char* only) {
+void require_value(const Json& json, const std::string& path, const char* key, const Json& only) {
   if (!json.contains(key) || json[key] == only) return;
-  fail_file(path, message("\"", key, "\": ", json[key].dump(), " is not supported, only \"", only, "\""));
+  fail_file(path, message("\"", key, "\": ", json[key].dump(), " is not supported, only ", only.dump()));
 }
 
 BertConfig bert_config(const Json& json, const std::string& path) {
+  require_value(json, path, "model_type", "bert");
+  require_value(json, path, "is_decoder", false);  // causal attention
+  require_value(json, path, "add_cross_attention", false);
   require_value(json, path, "hidden_act", "gelu");
   require_value(json, path, "position_embedding_type", "absolute");
   BertConfig c;
@@ -56,6 +59,7 @@ BertConfig bert_config(const Json& json, const std::string& path) {
   read_number(json, path, "hidden_dropout_prob", c.hidden_dropout_prob);
   read_number(json, path, "attention_probs_dropout_prob", c.attention_probs_dropout_prob);
   read_number(json, path, "initializer_range", c.initializer_range);
+  if (const std::string fault = fault_of(c); !fault.empty()) fail_file(path, fault);
   return c;
 }
 

@@ -262,7 +262,7 @@ TEST_CASE("an error names the op, both dtypes, their origin and the place in the
   }
 }
 
-TEST_CASE("from the third run on, a fixed shape allocates nothing new") {
+TEST_CASE("from the second run on, a fixed shape allocates nothing new") {
   const Tensor w = randn({32, 32}, place(5)).set_requires_grad();
   const Tensor x = randn({8, 32}, place(6));
   std::vector<int64_t> system;
@@ -271,5 +271,6 @@ TEST_CASE("from the third run on, a fixed shape allocates nothing new") {
     w.leaf().gradient = {};
     system.push_back(cpu_allocator().stats().system_allocations);
   }
-  CHECK(system[4] == system[2]);
+  CHECK(system[0] > 0);
+  CHECK(system == std::vector<int64_t>(5, system[0]));
 }

@@ -123,6 +123,14 @@ TEST_CASE("bug_B7: a checkpoint of the same step is replaced whole") {
   CHECK(Checkpoints(folder.path()).newest().checkpoint->manifest.best_step == 5);
 }
 
+TEST_CASE("checkpoint: what a failed rotation left goes with the next save") {
+  const TempFolder folder;
+  save(folder, 5, 0);
+  fs::create_directories(folder.path("checkpoints/step-00000004.tmp.123.old"));
+  save(folder, 6, 0);
+  CHECK(names(folder) == std::vector<std::string>{"step-00000005", "step-00000006"});
+}
+
 TEST_CASE("checkpoint: steps sort as numbers, up to a run of a thousand million (F30)") {
   const TempFolder folder;
   CHECK(Checkpoints::name_of(1'000'000'000) == "checkpoints/step-1000000000");

@@ -166,6 +166,27 @@ TEST_CASE("scaled and unscaled training give the same bits, whatever the scale d
   CHECK(trained(static_scale(1024)) == trained(amp::unscaled()));
 }
 
+TEST_CASE("recipe: half of the model is frozen, and keeps its bits and has no gradient") {
+  const Tensor table = from({0.5, -2}, {2}), w = leaf({1, 1});
+  Tensor frozen = from({3, 4}, {2}).set_requires_grad();
+  frozen.set_requires_grad(false);
+  optim::AdamW optimizer({{"frozen", frozen}, {"w", w}}, {.lr = 0.1, .weight_decay = 0.5});
+  GradScaler scaler(static_scale(1024));
+  for (int step = 0; step < 3; ++step) {
+    const Tensor low = autograd::cast(ops::mul(ops::add(w, frozen), table), DType::f16);
+    CHECK(one_step(scaler, optimizer, ops::sum(autograd::cast(low, DType::f32))) == StepResult::applied);
+  }
+  CHECK(to_vector(frozen) == Values{3, 4});  // no decay either
+  const Values moved = to_vector(w);
+  CHECK(moved[0] < 0.9);
+  CHECK(moved[1] != 1);
+  // Thawed, it joins in.
+  frozen.set_requires_grad();
+  CHECK_FALSE(frozen.grad());
+  CHECK(one_step(scaler, optimizer, loss_of(frozen, {1, 1})) == StepResult::applied);
+  CHECK(to_vector(frozen)[0] < 3);
+}
+
 TEST_CASE("weights-only load, then train") {
   const Tensor w = leaf({1});
   optim::AdamW optimizer({{"w", w}}, {.lr = 0.1, .weight_decay = 0});

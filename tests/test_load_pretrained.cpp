@@ -83,6 +83,30 @@ std::string load_error(const BertClassifier& model, const std::string& dir) {
 }
 }  // namespace
 
+TEST_CASE("a config.json of another model is refused, with the file and the key") {
+  const TempFolder folder;
+  const auto refused = [&](const std::string& json) {
+    folder.write("config.json", "{" + json + "}");
+    const auto error = error_of([&] { (void)read_pretrained(folder.path()); });
+    return error ? error->code() + message(" ", error->exit_code(), " ", error->what()) : "accepted";
+  };
+  const std::string start = "E-MODEL-CONFIG-FILE 4 " + folder.path("config.json: ");
+  CHECK(refused("\"model_type\": \"bert\", \"is_decoder\": false, \"hidden_act\": \"gelu\"") == "accepted");
+  CHECK(refused("\"model_type\": \"roberta\"") ==
+        start + "\"model_type\": \"roberta\" is not supported, only \"bert\"");
+  CHECK(refused("\"is_decoder\": true") == start + "\"is_decoder\": true is not supported, only false");
+  CHECK(refused("\"add_cross_attention\": true") ==
+        start + "\"add_cross_attention\": true is not supported, only false");
+  CHECK(refused("\"hidden_act\": \"gelu_new\"") ==
+        start + "\"hidden_act\": \"gelu_new\" is not supported, only \"gelu\"");
+  CHECK(contains(refused("\"position_embedding_type\": \"relative_key\""), "only \"absolute\""));
+  CHECK(refused("\"hidden_size\": 16, \"num_attention_heads\": 5") ==
+        start + "num_attention_heads = 5: must be a divisor of hidden_size 16");
+  CHECK(refused("\"num_attention_heads\": 0") == start + "num_attention_heads = 0: must be >= 1");
+  CHECK(refused("\"hidden_dropout_prob\": 1") == start + "hidden_dropout_prob = 1: must be in [0, 1)");
+  CHECK(contains(refused("\"hidden_size\": 16.5"), "must be an integer"));
+}
+
 TEST_CASE("load: the same encoder under every name that it comes with") {
   const BertClassifier model(small(), 5);
   const std::vector<Rename> names = {

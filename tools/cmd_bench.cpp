@@ -95,7 +95,8 @@ void add_bench(Program& program) {
   step.option("--warmup", options->step.warmup,
               {.doc = "steps before them", .shows_default = true, .range = {0, count.second}});
   step.option("--lengths", options->lengths,
-              {.doc = "lengths of the texts, one a line; --seq cuts them", .placeholder = "FILE"});
+              {.doc = "lengths of the texts, one a line, taken in order and again from the first; --seq cuts them",
+               .placeholder = "FILE"});
   step.action([options] { run_step(*options); });
 
   Verb ops = verb.add("ops", "single ops at BERT shapes");

@@ -172,9 +172,9 @@ void Checkpoints::save(const RunState& state, const NamedTensors& parameters, co
                        int64_t keep) const {
   make_directory(folder_);
   data::sync_directory(run_dir_);
+  clean({});  // a rotation that failed may have left something
   const std::string target = path_of(state.step);
   const Temporary temporary(message(target, ".tmp.", ::getpid()));
-  remove(temporary.path);
   make_directory(temporary.path);
   write_all_files(temporary.path, state, parameters, optimizer);
   // One of the same step is there when a run was stopped between a step and its evaluation: the new one knows more.

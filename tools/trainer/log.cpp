@@ -15,12 +15,6 @@
 namespace mixtape::trainer {
 namespace {
 
-int open_log(const std::string& path, int flags) {
-  const int descriptor = data::open_again(path, flags);
-  if (descriptor < 0) data::fail_write(path, errno);
-  return descriptor;
-}
-
 /// The text of a member that our own lines hold, up to the comma or brace after it; "" without one.
 std::string_view member(std::string_view line, std::string_view key) {
   const size_t at = line.find(key);
@@ -50,7 +44,8 @@ bool belongs(std::string_view line, int64_t step, int64_t evaluated_at) {
 }  // namespace
 
 RunLog::RunLog(std::string path) : path_(std::move(path)) {
-  descriptor_ = open_log(path_, O_WRONLY | O_CREAT | O_APPEND);
+  descriptor_ = data::open_again(path_, O_WRONLY | O_CREAT | O_APPEND);
+  if (descriptor_ < 0) data::fail_write(path_, errno);
 }
 
 RunLog::~RunLog() {
@@ -99,11 +94,7 @@ LogEnd end_of_log(const std::string& path, int64_t step, int64_t evaluated_at) {
 }
 
 void cut_log(const std::string& path, const LogEnd& end) {
-  const int descriptor = open_log(path, O_WRONLY | O_CREAT);
-  int error = 0;
-  if (::ftruncate(descriptor, end.bytes) != 0 || ::fsync(descriptor) != 0) error = errno;
-  ::close(descriptor);
-  if (error != 0) data::fail_write(path, error);
+  data::truncate_durably(path, static_cast<uint64_t>(end.bytes));
 }
 
 }  // namespace mixtape::trainer

@@ -28,6 +28,7 @@ constexpr std::string_view lock_name = ".lock";
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what, int error) {
+  if (data::is_disk_full(error)) data::fail_write(path, error);
   refuse(path, message(what, ": ", std::strerror(error)));
 }
 
@@ -244,7 +245,6 @@ RunDir::Replacement::~Replacement() {
 void RunDir::Replacement::commit() const {
   data::sync_directory(temporary);
   const int error = data::replace_directory(temporary, target);  // the destructor removes the old one
-  if (data::is_disk_full(error)) data::fail_write(target, error);
   if (error != 0) refuse(target, "cannot be replaced", error);
   data::sync_directory(parent_of(target));
 }
