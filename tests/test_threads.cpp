@@ -54,7 +54,9 @@ TEST_CASE("own ops: the same bits on 1, 2, 3, 4 and 8 threads") {
       {"index_select", [&](const Tensor& x) { return ops::index_select(x, 0, index); }},
   };
   const int before = kernels::thread_count();
-  for (const auto& [name, f] : expressions) {
+  for (const auto& expression : expressions) {
+    const auto& name = expression.first;
+    const auto& f = expression.second;
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       kernels::set_thread_count(1);
       const Bits alone = run(f, dtype);

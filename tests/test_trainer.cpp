@@ -114,9 +114,9 @@ TEST_CASE("bug_B14: one window gives one gradient, however it is cut into micro-
     return session.trainer.steps.at(0);
   };
   const StepReport whole = first(8, 1);
-  for (const auto& [batch, accumulation] : {std::pair(4, 2), std::pair(2, 4), std::pair(3, 3), std::pair(1, 8)}) {
-    CAPTURE(batch);
-    const StepReport cut = first(batch, accumulation);
+  for (const auto& cutting : {std::pair(4, 2), std::pair(2, 4), std::pair(3, 3), std::pair(1, 8)}) {
+    CAPTURE(cutting.first);
+    const StepReport cut = first(cutting.first, cutting.second);
     CHECK(cut.loss == doctest::Approx(whole.loss).epsilon(1e-6));
     CHECK(cut.grad_norm == doctest::Approx(whole.grad_norm).epsilon(1e-6));
     CHECK(cut.tokens == whole.tokens);

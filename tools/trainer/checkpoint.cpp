@@ -197,6 +197,7 @@ void Checkpoints::rotate(int64_t keep) const {
   for (const int64_t step : all) {
     if (std::find(kept.begin(), kept.end(), step) == kept.end()) remove(path_of(step));
   }
+  data::sync_directory(folder_);  // what is deleted must not be back when the run has ended
 }
 
 /// Under another name first, durably: half a checkpoint must never stand under the name of a whole one.
