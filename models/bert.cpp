@@ -7,7 +7,7 @@
 namespace mixtape::models {
 
 std::string fault_of(const BertConfig& c) {
-  const auto fault = [](std::string_view key, double value, const std::string& wanted) {
+  const auto fault = [](std::string_view key, auto value, const std::string& wanted) {
     return message(key, " = ", value, ": must be ", wanted);
   };
   const struct {
@@ -21,11 +21,10 @@ std::string fault_of(const BertConfig& c) {
                {"max_position_embeddings", c.max_position_embeddings},
                {"type_vocab_size", c.type_vocab_size}};
   for (const auto& [key, value] : sizes) {
-    if (value < 1) return fault(key, static_cast<double>(value), ">= 1");
+    if (value < 1) return fault(key, value, ">= 1");
   }
   if (c.hidden_size % c.num_attention_heads != 0) {
-    return fault("num_attention_heads", static_cast<double>(c.num_attention_heads),
-                 message("a divisor of hidden_size ", c.hidden_size));
+    return fault("num_attention_heads", c.num_attention_heads, message("a divisor of hidden_size ", c.hidden_size));
   }
   if (!(c.layer_norm_eps >= 0)) return fault("layer_norm_eps", c.layer_norm_eps, ">= 0");
   const std::pair<std::string_view, double> probabilities[] = {

@@ -7,7 +7,6 @@
 #include "core/factory.h"
 #include "core/kernels/parallel.h"
 #include "models/pretrained.h"
-#include "tests/session.h"
 #include "tests/tiny_run.h"
 #include "tools/trainer/hash.h"
 #include "tools/trainer/trainer.h"
@@ -44,8 +43,30 @@ class Recorder : public Trainer {
   void on_checkpoint(const std::string& directory) override { checkpoints += directory.ends_with("/best"); }
 };
 
+/// All parts of a run on the tiny data.
 template <class T = Recorder>
-using Session = TinySession<T>;
+struct Session {
+  Progress progress{Verbosity::quiet};
+  config::Config config;
+  data::Tokenizer tokenizer;
+  Task task;
+  std::vector<std::string> class_names;
+  std::unique_ptr<models::BertClassifier> model;
+  T trainer;
+  RunDir dir;
+
+  Session(const TinyRun& tiny, const std::vector<std::string>& sets)
+      : config(tiny.config(sets)),
+        tokenizer(make_tokenizer(config.tokenizer)),
+        task(read_task(config, tokenizer, progress)),
+        class_names(task.class_names),
+        model(make_model(config, tokenizer.vocab().size(), class_names, progress)),
+        trainer({.config = config, .tokenizer = tokenizer, .model = *model, .progress = progress}, std::move(task)),
+        dir(RunDir::create(tiny.path("run"), true)) {
+    kernels::set_thread_count(1);
+  }
+  TrainResult run() { return trainer.run(dir); }
+};
 
 const std::vector<std::string> no_dropout = {"model.head_dropout=0", "model.config.hidden_dropout_prob=0",
                                              "model.config.attention_probs_dropout_prob=0"};

@@ -24,7 +24,6 @@ HEAVY = re.compile(r"/(nlohmann/(?!json_fwd|detail/abi_macros)|fmt/|CLI/|eigen3/
 ALLOWED = {
     "tests/tiny_run.h": "reads logs back for the few tests of the trainer that include it",
     "tests/recorder.h": "runs of tests/tiny_run.h, step by step, for the tests of checkpoints",
-    "tests/session.h": "runs of tests/tiny_run.h, in parts, for the tests that look into a trainer",
     "core/kernels/gemm_eigen.h": "the Eigen product that gemm_eigen.cpp and gemm_f64.cpp share; no other file does",
 }
 

@@ -197,7 +197,6 @@ void Checkpoints::rotate(int64_t keep) const {
   for (const int64_t step : all) {
     if (std::find(kept.begin(), kept.end(), step) == kept.end()) remove(path_of(step));
   }
-  data::sync_directory(folder_);  // what is deleted must not be back when the run has ended
 }
 
 /// Under another name first, durably: half a checkpoint must never stand under the name of a whole one.
@@ -211,6 +210,7 @@ void Checkpoints::remove(const std::string& path) const {
   }
   fs::remove_all(doomed, error);
   if (error) fail(ErrorKind::io, "E-IO-WRITE", message(doomed, ": cannot be deleted: ", error.message()));
+  data::sync_directory(folder_);  // what is deleted must not be back when the run has ended
 }
 
 RunState read_state(const Checkpoint& checkpoint) {

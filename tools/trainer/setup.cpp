@@ -170,7 +170,7 @@ RunPlan make_plan(const config::Config& config, int64_t rows) {
     fail(ErrorKind::config, "E-SCHEDULE",
          message("trainer.warmup_steps = ", trainer.warmup_steps, " (", config.origin("trainer.warmup_steps").text(),
                  ") is longer than the whole run of ", plan.steps, " steps (", rows,
-                 " texts): shorten the warm-up, or ", "write trainer.warmup_ratio in its place"));
+                 " texts): shorten the warm-up, or write trainer.warmup_ratio in its place"));
   }
   constexpr optim::ScheduleKind kinds[] = {optim::ScheduleKind::linear, optim::ScheduleKind::cosine,
                                            optim::ScheduleKind::constant};
