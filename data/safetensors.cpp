@@ -53,7 +53,7 @@ void check_name(const std::string& name) {
 }
 
 /// Puts the tensors into the order of their bytes and checks the names.
-void order(std::vector<NamedTensor>& tensors) {
+void order(NamedTensors& tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) { return a.name < b.name; });
   for (size_t i = 0; i < tensors.size(); ++i) {
     check_name(tensors[i].name);
@@ -66,7 +66,7 @@ void order(std::vector<NamedTensor>& tensors) {
   });
 }
 
-std::string make_header(const std::vector<NamedTensor>& tensors, const Metadata& metadata) {
+std::string make_header(const NamedTensors& tensors, const Metadata& metadata) {
   std::string json = "{";
   if (!metadata.empty()) {
     append_string(json, metadata_key);
@@ -147,7 +147,7 @@ Tensor SafeTensorsFile::read(const TensorEntry& entry) const {
 
 Metadata default_metadata() { return {{"format", "pt"}}; }
 
-void write_safetensors(const std::function<void(std::span<const std::byte>)>& sink, std::vector<NamedTensor> tensors,
+void write_safetensors(const std::function<void(std::span<const std::byte>)>& sink, NamedTensors tensors,
                        const Metadata& metadata) {
   order(tensors);
   const std::string header = make_header(tensors, metadata);
@@ -166,7 +166,7 @@ void write_safetensors(const std::function<void(std::span<const std::byte>)>& si
   }
 }
 
-void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors, const Metadata& metadata) {
+void write_safetensors(const std::string& path, NamedTensors tensors, const Metadata& metadata) {
   OutputFile file(path);
   write_safetensors([&file](std::span<const std::byte> bytes) { file.write(bytes); }, std::move(tensors), metadata);
   file.commit();

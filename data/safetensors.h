@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/parameter.h"
 #include "core/shape.h"
-#include "core/tensor.h"
 #include "data/file.h"
 #include "data/parsed.h"
 
@@ -67,21 +67,15 @@ class SafeTensorsFile {
   SafeTensorsHeader header_;
 };
 
-struct NamedTensor {
-  std::string name;
-  Tensor tensor;
-};
-
 /// What Hugging Face's loaders want to find.
 Metadata default_metadata();
 
 /// Gives `sink` the bytes of a file, piece by piece. Equal tensors give equal bytes: wide dtypes first (so that every
 /// tensor is aligned, which some readers need), then by name; the header is padded with spaces to a multiple of 8.
 /// Throws E-FILE-NAME (model) for a name that is empty, `__metadata__`, too long, not UTF-8, holds NUL or comes twice.
-void write_safetensors(const std::function<void(std::span<const std::byte>)>& sink, std::vector<NamedTensor> tensors,
+void write_safetensors(const std::function<void(std::span<const std::byte>)>& sink, NamedTensors tensors,
                        const Metadata& metadata = default_metadata());
 /// The same into a file that appears complete or not at all (see OutputFile).
-void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors,
-                       const Metadata& metadata = default_metadata());
+void write_safetensors(const std::string& path, NamedTensors tensors, const Metadata& metadata = default_metadata());
 
 }  // namespace mixtape::data

@@ -133,8 +133,8 @@ Json config_json(const BertClassifier& model, const std::vector<std::string>& na
       {"mixtape", {{"pooling", pooler ? "pooler" : "cls"}, {"head", c.head == Head::sigmoid ? "sigmoid" : "softmax"}}}};
 }
 
-std::vector<data::NamedTensor> weights_of(const BertClassifier& model) {
-  std::vector<data::NamedTensor> tensors;
+NamedTensors weights_of(const BertClassifier& model) {
+  NamedTensors tensors;
   for (const NamedTensor& parameter : model.parameters()) {
     Tensor value = parameter.tensor.detach();
     if (model.config().head == Head::sigmoid && parameter.name.starts_with("classifier.")) {

@@ -30,8 +30,9 @@ class WatchedTrainer : public trainer::Trainer {
   }
 };
 
-/// All parts of a run in DIR: new, or going on.
-struct WatchedRun {
+/// All parts of a run of trainer T in the directory NAME of the tiny data: new, or going on.
+template <class T>
+struct RunOf {
   trainer::Progress progress{trainer::Verbosity::quiet};
   config::Config config;
   data::Tokenizer tokenizer;
@@ -39,10 +40,10 @@ struct WatchedRun {
   std::unique_ptr<models::BertClassifier> model;
   trainer::Trajectory trajectory;
   trainer::RunDir dir;
-  WatchedTrainer trainer;
+  T trainer;
 
-  WatchedRun(const TinyRun& tiny, const std::string& name, const std::vector<std::string>& sets,
-             trainer::Signals* signals = nullptr)
+  RunOf(const TinyRun& tiny, const std::string& name, const std::vector<std::string>& sets,
+        trainer::Signals* signals = nullptr)
       : config(tiny.config(sets)),
         tokenizer(trainer::make_tokenizer(config.tokenizer)),
         task(trainer::read_task(config, tokenizer, progress)),
@@ -78,6 +79,7 @@ struct WatchedRun {
     return old ? *old : trainer::RunDir::create(path, false);
   }
 };
+using WatchedRun = RunOf<WatchedTrainer>;
 
 /// metrics.json without what depends on the clock.
 inline std::string metrics_of(const std::string& dir) {

@@ -33,8 +33,7 @@ inline std::string entry(const std::string& name, const std::string& dtype, cons
 }
 
 /// What the writer makes of these tensors.
-inline std::string written(const std::vector<data::NamedTensor>& tensors,
-                           const data::Metadata& metadata = data::default_metadata()) {
+inline std::string written(const NamedTensors& tensors, const data::Metadata& metadata = data::default_metadata()) {
   std::string file;
   data::write_safetensors(
       [&file](std::span<const std::byte> bytes) {

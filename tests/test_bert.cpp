@@ -247,7 +247,7 @@ TEST_CASE("every missing and misshapen tensor is named, and the model is left al
   const TempFolder folder;
   const std::string home = folder.path();
   const BertClassifier model(small(), 5);
-  std::vector<data::NamedTensor> tensors;
+  NamedTensors tensors;
   for (const NamedTensor& p : model.parameters()) {
     if (p.name == "bert.encoder.layer.1.output.dense.bias") continue;
     tensors.push_back({p.name, p.name == "bert.embeddings.LayerNorm.weight" ? zeros({3}) : p.tensor.detach()});

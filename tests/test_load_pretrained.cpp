@@ -37,8 +37,8 @@ std::string replaced(std::string name, const std::string& from, const std::strin
 }
 
 /// The weights of a model under other names; a name that becomes empty is left out.
-std::vector<data::NamedTensor> weights_of(const BertClassifier& model, const Rename& rename) {
-  std::vector<data::NamedTensor> out;
+NamedTensors weights_of(const BertClassifier& model, const Rename& rename) {
+  NamedTensors out;
   for (const NamedTensor& parameter : model.parameters()) {
     const std::string name = rename(parameter.name);
     if (!name.empty()) out.push_back({name, parameter.tensor.detach()});
@@ -59,7 +59,7 @@ void check_same_encoder(const BertClassifier& a, const BertClassifier& b) {
 }
 
 /// The tensors as the older form of a PyTorch checkpoint.
-std::string as_stream(const std::vector<data::NamedTensor>& tensors) {
+std::string as_stream(const NamedTensors& tensors) {
   std::vector<Member> members;
   std::vector<StreamStorage> storages;
   for (const auto& [name, tensor] : tensors) {
@@ -122,7 +122,7 @@ TEST_CASE("load: the same encoder under every name that it comes with") {
   for (size_t i = 0; i < names.size(); ++i) {
     CAPTURE(i);
     const TempFolder folder;
-    const std::vector<data::NamedTensor> tensors = weights_of(model, names[i]);
+    const NamedTensors tensors = weights_of(model, names[i]);
     data::write_safetensors(folder.path("model.safetensors"), tensors);
     const BertClassifier from_safetensors(small());
     const LoadReport report = load_pretrained(from_safetensors, folder.path());
@@ -142,7 +142,7 @@ TEST_CASE("load: the same encoder under every name that it comes with") {
 TEST_CASE("load: heads of other tasks and buffers are left over and named; the progress counts every tensor") {
   const BertClassifier model(small(Pooling::cls), 5);
   const TempFolder folder;
-  std::vector<data::NamedTensor> tensors = weights_of(model, without_head);
+  NamedTensors tensors = weights_of(model, without_head);
   tensors.push_back({"cls.predictions.bias", zeros({11})});
   tensors.push_back({"bert.embeddings.position_ids", from_ints({0, 1, 2, 3, 4}, {1, 5})});
   tensors.push_back({"layer_scale.gamma", zeros({4})});
@@ -174,7 +174,7 @@ TEST_CASE("load: a pooler that is used must be there; two tensors for one parame
   CHECK(contains(error, "missing: bert.pooler.dense.bias"));
   CHECK(load_error(BertClassifier(small(Pooling::cls)), folder.path()) == "no error");
 
-  std::vector<data::NamedTensor> twice = weights_of(model, [](std::string name) { return name; });
+  NamedTensors twice = weights_of(model, [](std::string name) { return name; });
   twice.push_back({"embeddings.LayerNorm.weight", zeros({4})});
   data::write_safetensors(folder.path("model.safetensors"), twice);
   CHECK(contains(load_error(BertClassifier(small()), folder.path()), "are both meant for"));
@@ -184,8 +184,8 @@ TEST_CASE("load: 16-bit weights are widened, integers are no weights") {
   const BertClassifier model(small(), 5);
   for (const DType dtype : {DType::f16, DType::bf16, DType::i32}) {
     const TempFolder folder;
-    std::vector<data::NamedTensor> tensors = weights_of(model, [](std::string name) { return name; });
-    for (data::NamedTensor& tensor : tensors) tensor.tensor = copy_of(tensor.tensor, dtype);
+    NamedTensors tensors = weights_of(model, [](std::string name) { return name; });
+    for (NamedTensor& tensor : tensors) tensor.tensor = copy_of(tensor.tensor, dtype);
     data::write_safetensors(folder.path("model.safetensors"), tensors);
     const BertClassifier other(small());
     if (dtype == DType::i32) {

@@ -52,7 +52,7 @@ TEST_CASE("what is written is read again, in every dtype and layout") {
   const TempFolder folder;
   const std::string path = folder.path("x.safetensors");
   const double inf = std::numeric_limits<double>::infinity();
-  std::vector<NamedTensor> tensors;
+  NamedTensors tensors;
   for (int i = 0; i < dtype_count; ++i) {
     const DType dtype = static_cast<DType>(i);
     tensors.push_back({"t." + std::string(name_of(dtype)), from({0, 1, 1, 0, 1, 1}, {3, 2}, dtype)});
@@ -193,7 +193,7 @@ TEST_CASE("a real checkpoint survives a round trip") {
   CHECK(file.tensors().size() == 39);
   REQUIRE(file.find("embeddings.word_embeddings.weight"));
   CHECK(file.find("embeddings.word_embeddings.weight")->shape == Shape{30522, 16});
-  std::vector<NamedTensor> tensors;
+  NamedTensors tensors;
   for (const TensorEntry& tensor : file.tensors()) tensors.push_back({tensor.name, file.read(tensor)});
   const TempFolder folder;
   write_safetensors(folder.path("copy"), tensors);

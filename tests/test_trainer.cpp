@@ -5,11 +5,8 @@
 #include <limits>
 
 #include "core/factory.h"
-#include "core/kernels/parallel.h"
 #include "models/pretrained.h"
-#include "tests/tiny_run.h"
-#include "tools/trainer/hash.h"
-#include "tools/trainer/trainer.h"
+#include "tests/recorder.h"
 
 namespace mixtape::trainer {
 namespace {
@@ -20,52 +17,25 @@ using tests::events_of;
 using tests::read_log;
 using tests::TinyRun;
 
-/// A run that remembers what its hooks saw.
-class Recorder : public Trainer {
+/// Remembers what all its hooks saw.
+class Recorder : public tests::WatchedTrainer {
  public:
-  using Trainer::Trainer;
-  std::vector<StepReport> steps;
+  using WatchedTrainer::WatchedTrainer;
   std::vector<double> val_losses;
-  std::vector<std::string> weights;  // hash of all parameters after each step
-  std::vector<std::string> moments;  // hash of the optimizer's states after each step
   int64_t checkpoints = 0 /* of best/ */, batches = 0;
 
  protected:
   void on_batch(const data::Batch&) override { ++batches; }
-  void on_step(const StepReport& report) override {
-    steps.push_back(report);
-    weights.push_back(hash_of_tensors(model().parameters()));
-    moments.push_back(hash_of_tensors(optimizer().state()));
-  }
   void on_eval(const EvalReport& report) override {
     if (report.split == "val") val_losses.push_back(report.metrics.loss);
   }
   void on_checkpoint(const std::string& directory) override { checkpoints += directory.ends_with("/best"); }
 };
 
-/// All parts of a run on the tiny data.
+/// A new run on the tiny data.
 template <class T = Recorder>
-struct Session {
-  Progress progress{Verbosity::quiet};
-  config::Config config;
-  data::Tokenizer tokenizer;
-  Task task;
-  std::vector<std::string> class_names;
-  std::unique_ptr<models::BertClassifier> model;
-  T trainer;
-  RunDir dir;
-
-  Session(const TinyRun& tiny, const std::vector<std::string>& sets)
-      : config(tiny.config(sets)),
-        tokenizer(make_tokenizer(config.tokenizer)),
-        task(read_task(config, tokenizer, progress)),
-        class_names(task.class_names),
-        model(make_model(config, tokenizer.vocab().size(), class_names, progress)),
-        trainer({.config = config, .tokenizer = tokenizer, .model = *model, .progress = progress}, std::move(task)),
-        dir(RunDir::create(tiny.path("run"), true)) {
-    kernels::set_thread_count(1);
-  }
-  TrainResult run() { return trainer.run(dir); }
+struct Session : tests::RunOf<T> {
+  Session(const TinyRun& tiny, const std::vector<std::string>& sets) : tests::RunOf<T>(tiny, "run", sets) {}
 };
 
 const std::vector<std::string> no_dropout = {"model.head_dropout=0", "model.config.hidden_dropout_prob=0",

@@ -14,7 +14,7 @@ using nlohmann::json;
 /// A copy of a pretrained directory with the recipe's head: weight[i] = 0.02·sin(i + 1), bias 0.
 void add_head(const std::string& from, const TempFolder& to) {
   const data::SafeTensorsFile file = data::SafeTensorsFile::open(from + "/model.safetensors");
-  std::vector<data::NamedTensor> tensors;
+  NamedTensors tensors;
   for (const data::TensorEntry& entry : file.tensors()) tensors.push_back({entry.name, file.read(entry)});
   const json config = json::parse(slurp(from + "/config.json"));
   std::vector<double> weight;

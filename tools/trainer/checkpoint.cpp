@@ -69,9 +69,7 @@ class Writer {
     write(name, [&](const Sink& sink) { sink(std::as_bytes(std::span(text))); });
   }
   void write(const std::string& name, const NamedTensors& tensors) {
-    std::vector<data::NamedTensor> entries;
-    for (const auto& [entry, tensor] : tensors) entries.push_back({entry, tensor});
-    write(name, [&](const Sink& sink) { data::write_safetensors(sink, std::move(entries)); });
+    write(name, [&](const Sink& sink) { data::write_safetensors(sink, tensors); });
   }
   const std::vector<Manifest::File>& files() const { return files_; }
 
