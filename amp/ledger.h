@@ -15,8 +15,9 @@ struct LedgerRow {
   std::string op, scope;
   std::vector<DType> in;       ///< after the casts; absent inputs are left out. Backward: the incoming gradients
   std::vector<DType> out;      ///< one: all outputs of an op share it. Backward: the gradients of the inputs
-  DType compute = DType::f32;  ///< what is multiplied or evaluated; sums are f32 or wider everywhere
-  Rule rule = Rule::keep;      ///< that was in force; forward only
+  DType compute = DType::f32;  ///< the dtype of what is multiplied or evaluated; sums are f32 or wider everywhere. A
+                               ///< CPU without 16-bit products multiplies the same values in f32, which is exact
+  Rule rule = Rule::keep;  ///< that was in force; forward only
   int64_t calls = 0;
   int64_t casts = 0;  ///< inputs that stage 1 cast for these calls
   int64_t bytes =

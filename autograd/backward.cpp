@@ -137,7 +137,8 @@ class Sweep {
     Grads grads(*this, node, dys);
     if (create_graph() && !node.op->info->twice) {
       fail_tape(message("create_graph: ", node.place(), " cannot be differentiated twice",
-                        node.op->info->absorbs.empty() ? "" : ": use the composed ops ", node.op->info->absorbs));
+                        node.op->info->absorbs.empty() ? "" : ": call it under a ComposedGuard, as ",
+                        node.op->info->absorbs));
     }
     const Tensors gradients = node.op->backward(node.attrs.get(), grads);
     check(node, gradients);

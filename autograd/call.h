@@ -1,6 +1,7 @@
 // The four stages of every op: cast → infer → run → record.
 #pragma once
 
+#include "core/context.h"
 #include "core/op.h"
 
 namespace mixtape::autograd {
@@ -22,6 +23,13 @@ struct Precision {
   DType out;
 };
 Precision cast_inputs(const OpSchema& op, Tensors& in);
+
+/// Whether a function may use the fused row `Op` now, or has to call the composed ops.
+template <Operator Op>
+bool may_fuse() {
+  const Context& modes = context();
+  return modes.fused && (!modes.cast_rule || modes.cast_rule->fuses(schema_of<Op>()));
+}
 
 /// Where a tensor came from, for error messages: "the result of linear (in encoder)", "leaf 'w'", "a constant".
 std::string origin(const Tensor& tensor);

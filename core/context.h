@@ -25,6 +25,7 @@ struct Context {
   RngCoordinates rng;                         ///< of the next random draw; `draw` counts up within a forward
   std::shared_ptr<const ScopeFrame> scope;
   Observer* observer = nullptr;
+  bool fused = true;  ///< functions that have a fused row use it where the policy allows; false: their composed twins
 };
 
 Context& context();
@@ -49,6 +50,18 @@ class NoGradGuard {
   ~NoGradGuard() { context().grad_enabled = saved_; }
   NoGradGuard(const NoGradGuard&) = delete;
   NoGradGuard& operator=(const NoGradGuard&) = delete;
+
+ private:
+  bool saved_;
+};
+
+/// Composed ops alone while it lives: to look inside a fused row, to differentiate twice, to be its oracle.
+class ComposedGuard {
+ public:
+  ComposedGuard() : saved_(context().fused) { context().fused = false; }
+  ~ComposedGuard() { context().fused = saved_; }
+  ComposedGuard(const ComposedGuard&) = delete;
+  ComposedGuard& operator=(const ComposedGuard&) = delete;
 
  private:
   bool saved_;

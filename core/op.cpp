@@ -118,6 +118,20 @@ std::string_view nearest_op(std::string_view name) {
   return best;
 }
 
+bool CastRule::fuses(const OpSchema& op) const {
+  const auto as_in_table = [&](const OpSchema& row) { return of(row) == row.info->precision.rule; };
+  if (!as_in_table(op)) return false;
+  std::string_view names = op.info->absorbs;
+  while (!names.empty()) {
+    const size_t end = std::min(names.find(' '), names.size());
+    const OpSchema* row = find_op(names.substr(0, end));
+    if (!row) mixtape::fail(ErrorKind::internal, "E-OP-ARGS", message(op.info->name, " absorbs no row of the table"));
+    if (!as_in_table(*row)) return false;
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return true;
+}
+
 namespace detail {
 void register_op(OpSchema& schema, const char* file) {
   if (find_op(schema.info->name)) {

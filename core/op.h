@@ -86,7 +86,8 @@ struct OpInfo {
   Required precision;
   InputList inputs;
   Saves saves = {};
-  std::string_view absorbs = {};  ///< rows whose policy a fused row stands for, separated by spaces
+  std::string_view absorbs = {};  ///< rows that a fused row stands for, separated by spaces; their policy is its own
+  int roundings = 0;              ///< of a fused row: how often values inside are rounded to the data dtype, each way
   bool any_dtype = false;         ///< takes integers and booleans as data too
   bool variadic = false;          ///< any number of inputs, all like the last one listed
   bool wide_dy = false;           ///< backward takes an f32 gradient of a 16-bit output as it comes
@@ -303,6 +304,9 @@ struct CastRule {
     return op.id >= 0 && op.id < static_cast<int>(rules.size()) ? rules[static_cast<size_t>(op.id)]
                                                                 : op.info->precision.rule;
   }
+  /// Whether a fused row may stand for the rows that it absorbs: none of them, nor itself, has another rule here than
+  /// in the table.
+  bool fuses(const OpSchema& op) const;
 };
 
 }  // namespace mixtape

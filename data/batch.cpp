@@ -35,8 +35,12 @@ void sort_by_length(std::span<int64_t> rows, std::span<const int64_t> lengths) {
 int64_t width_of(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options) {
   int64_t longest = 0;
   for (const int64_t row : rows) longest = std::max(longest, texts.length(row));
-  if (longest == 0) fail(ErrorKind::internal, "E-BATCH-EMPTY", "collate: a batch needs a row, and a row a token");
-  if (options.padding == Padding::longest) return longest;
+  const bool packed = options.padding == Padding::packed;
+  if (longest == 0 ||
+      (packed && std::any_of(rows.begin(), rows.end(), [&](int64_t r) { return texts.length(r) == 0; }))) {
+    fail(ErrorKind::internal, "E-BATCH-EMPTY", "collate: a batch needs a row, and a row a token");
+  }
+  if (options.padding != Padding::max_length) return longest;
   if (longest > options.max_length) {
     fail(ErrorKind::internal, "E-BATCH-LENGTH",
          message("collate: a row has ", longest, " tokens, more than max_length ", options.max_length,
@@ -151,24 +155,48 @@ std::vector<Window> accumulation_windows(int64_t batches, int64_t accumulation) 
   return windows;
 }
 
-Batch collate(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options) {
-  const int64_t width = width_of(texts, rows, options), count = static_cast<int64_t>(rows.size());
-  Batch batch;
-  batch.rows = count;
-  batch.row_numbers.assign(rows.begin(), rows.end());
-  batch.input_ids = full({count, width}, options.pad_id, DType::i64);
-  batch.attention_mask = zeros({count, width}, DType::boolean);
-  batch.token_type_ids = zeros({count, width}, DType::i64);
+namespace {
+
+void lay_padded(const EncodedTexts& texts, std::span<const int64_t> rows, int32_t pad_id, Batch& batch) {
+  const Shape shape{batch.rows, batch.longest};
+  batch.input_ids = full(shape, pad_id, DType::i64);
+  batch.attention_mask = zeros(shape, DType::boolean);
+  batch.token_type_ids = zeros(shape, DType::i64);
   int64_t* ids = batch.input_ids.data<int64_t>();
   bool* mask = batch.attention_mask.data<bool>();
   for (const int64_t row : rows) {
     const std::span<const int32_t> tokens = texts.ids(row);
     std::copy(tokens.begin(), tokens.end(), ids);
     std::fill_n(mask, tokens.size(), true);
-    batch.tokens += static_cast<int64_t>(tokens.size());
-    ids += width;
-    mask += width;
+    batch.tokens += std::ssize(tokens);
+    ids += batch.longest;
+    mask += batch.longest;
   }
+}
+
+void lay_end_to_end(const EncodedTexts& texts, std::span<const int64_t> rows, Batch& batch) {
+  std::vector<int64_t> offsets{0}, ids;
+  for (const int64_t row : rows) {
+    const std::span<const int32_t> tokens = texts.ids(row);
+    ids.insert(ids.end(), tokens.begin(), tokens.end());
+    offsets.push_back(std::ssize(ids));
+  }
+  batch.tokens = offsets.back();
+  batch.input_ids = from_ints(ids, {batch.tokens});
+  batch.token_type_ids = zeros({batch.tokens}, DType::i64);
+  batch.offsets = from_ints(offsets, {batch.rows + 1});
+}
+
+}  // namespace
+
+Batch collate(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options) {
+  const int64_t width = width_of(texts, rows, options), count = static_cast<int64_t>(rows.size());
+  Batch batch;
+  batch.rows = count;
+  batch.row_numbers.assign(rows.begin(), rows.end());
+  batch.longest = width;
+  options.padding == Padding::packed ? lay_end_to_end(texts, rows, batch)
+                                     : lay_padded(texts, rows, options.pad_id, batch);
   if (!texts.labels().empty()) batch.labels = label_tensor(texts, rows, options.label_dtype);
   return batch;
 }

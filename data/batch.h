@@ -65,7 +65,7 @@ struct Window {
 /// Cuts an epoch's batches into windows of `accumulation`; the last may be short, none crosses the epoch.
 std::vector<Window> accumulation_windows(int64_t batches, int64_t accumulation);
 
-enum class Padding { longest, max_length };
+enum class Padding { longest, max_length, packed };
 
 struct CollateOptions {
   Padding padding = Padding::longest;
@@ -75,17 +75,19 @@ struct CollateOptions {
 };
 
 struct Batch {
-  Tensor input_ids;       ///< i64 [rows, seq]
-  Tensor attention_mask;  ///< bool [rows, seq]: true where a token stands
-  Tensor token_type_ids;  ///< i64 [rows, seq]: zeros, there is one segment
+  Tensor input_ids;       ///< i64 [rows, seq]; packed: [tokens], row after row
+  Tensor attention_mask;  ///< bool [rows, seq]: true where a token stands; absent when packed
+  Tensor token_type_ids;  ///< i64, the shape of input_ids: zeros, there is one segment
   Tensor labels;          ///< i64 or f32 [rows]; absent when the texts have none
+  Tensor offsets;         ///< packed: i64 [rows + 1], row r is input_ids[offsets[r]] to input_ids[offsets[r + 1]]
+  int64_t longest = 0;    ///< tokens of the longest row; all rows' when padded
   int64_t rows = 0;
   int64_t tokens = 0;                ///< without padding
   std::vector<int64_t> row_numbers;  ///< of the texts
 };
 
-/// The tensors of the given rows. Throws (internal) E-BATCH-EMPTY for no rows or rows without a token, E-BATCH-LENGTH
-/// for a row longer than Padding::max_length allows.
+/// The tensors of the given rows, padded or, with Padding::packed, end to end. Throws (internal) E-BATCH-EMPTY for no
+/// rows or rows without a token, E-BATCH-LENGTH for a row longer than Padding::max_length allows.
 Batch collate(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options);
 
 }  // namespace mixtape::data

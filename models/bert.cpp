@@ -40,6 +40,33 @@ void check(const BertConfig& config) {
   if (!fault.empty()) fail(ErrorKind::config, "E-MODEL-CONFIG", "model.config." + fault);
 }
 
+namespace {
+
+nn::TokenLayout layout_of(const BertInput& input) {
+  if (input.offsets) return nn::packed_layout(input.offsets, input.longest);
+  const int64_t batch = input.ids.size(0), seq = input.ids.size(1);
+  const Tensor& mask = input.attention_mask;
+  return nn::padded_layout(batch, seq, mask ? ops::reshape(mask, {batch * seq}) : Tensor());
+}
+
+/// Position ids: [longest] for a padded batch, which broadcast, one for each token of a packed one.
+Tensor positions(const nn::TokenLayout& layout) {
+  const int64_t longest = layout.sequences.longest;
+  std::vector<int64_t> out;
+  if (!layout.places) {
+    out.resize(static_cast<size_t>(longest));
+    std::iota(out.begin(), out.end(), 0);
+  } else {
+    for (const double place : to_vector(layout.places)) out.push_back(static_cast<int64_t>(place) % longest);
+  }
+  const int64_t count = std::ssize(out);
+  return from_ints(out, {count});
+}
+
+Tensor rows_of(const Tensor& x) { return ops::reshape(x, {-1, x.size(-1)}); }
+
+}  // namespace
+
 BertEmbeddings::BertEmbeddings(const BertConfig& c)
     : positions_(c.max_position_embeddings),
       word_(c.vocab_size, c.hidden_size),
@@ -54,24 +81,23 @@ BertEmbeddings::BertEmbeddings(const BertConfig& c)
   add_child("dropout", dropout_);
 }
 
-Tensor BertEmbeddings::forward(const BertInput& input, bool train) const {
+Tensor BertEmbeddings::forward(const BertInput& input, const nn::TokenLayout& layout, bool train) const {
   const Scope scope = enter();
-  const int64_t seq = input.ids.size(-1);
+  const int64_t seq = layout.sequences.longest;
   if (seq > positions_) {
     fail(ErrorKind::data, "E-MODEL-INPUT",
          message("a sequence of ", seq, " tokens is longer than the model's ", positions_,
                  " positions: lower tokenizer.max_length"));
   }
-  std::vector<int64_t> places(static_cast<size_t>(seq));
-  std::iota(places.begin(), places.end(), 0);
   const Tensor types = input.token_types ? input.token_types : zeros(input.ids.shape(), DType::i64);
-  const Tensor words = ops::add(word_.forward(input.ids), token_type_.forward(types));  // [batch, seq, hidden]
-  const Tensor placed = ops::add(words, position_.forward(from_ints(places, {seq})));   // + [seq, hidden]
-  return dropout_.forward(norm_.forward(placed), train);
+  const Tensor words =
+      ops::add(word_.forward(input.ids), token_type_.forward(types));  // the shape of ids, [.., hidden]
+  const Tensor placed = ops::add(words, position_.forward(positions(layout)));
+  return dropout_.forward(norm_.forward(rows_of(placed)), train, layout.places);
 }
 
 Bert::Bert(const BertConfig& c, bool with_pooler, bool activation_checkpointing)
-    : embeddings_((check(c), c)), activation_checkpointing_(activation_checkpointing) {
+    : embeddings_((check(c), c)), width_(c.hidden_size), activation_checkpointing_(activation_checkpointing) {
   add_child("embeddings", embeddings_);
   const nn::EncoderLayerConfig layer{c.hidden_size,         c.num_attention_heads,          c.intermediate_size,
                                      c.hidden_dropout_prob, c.attention_probs_dropout_prob, c.layer_norm_eps};
@@ -84,29 +110,33 @@ Bert::Bert(const BertConfig& c, bool with_pooler, bool activation_checkpointing)
   add_child("pooler.dense", *pooler_);
 }
 
+Tensor Bert::run_layer(size_t i, const Tensor& x, const nn::TokenLayout& layout, bool first, bool train) const {
+  const auto run = [layer = layers_[i].get(), layout, first, train](const Tensors& in) -> Tensors {
+    return {first ? layer->forward_first(in[0], layout, train) : layer->forward(in[0], layout, train)};
+  };
+  return activation_checkpointing_ && train ? autograd::checkpoint(run, {x})[0] : run({x})[0];
+}
+
 Bert::Output Bert::forward(const BertInput& input, bool train) const {
   const Scope scope = enter();
-  Tensor mask;
-  if (input.attention_mask) {
-    mask = ops::reshape(input.attention_mask,
-                        {input.ids.size(0), 1, 1, input.ids.size(1)});  // seen by every head and query
-  }
-  Output output{embeddings_.forward(input, train), {}};
-  Tensor x = output.embeddings;
-  for (const auto& layer : layers_) {
-    const auto run = [&layer, mask, train](const Tensors& in) -> Tensors {
-      return {layer->forward(in[0], mask, train)};
-    };
-    x = activation_checkpointing_ && train ? autograd::checkpoint(run, {x})[0] : run({x})[0];
-    output.layers.push_back(x);
+  const nn::TokenLayout layout = layout_of(input);
+  Shape shape = input.ids.shape();
+  shape.push_back(width_);
+  Tensor x = embeddings_.forward(input, layout, train);
+  Output output{ops::reshape(x, shape), {}};
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    x = run_layer(i, x, layout, false, train);
+    output.layers.push_back(ops::reshape(x, shape));
   }
   return output;
 }
 
-Tensor Bert::pool(const Tensor& last_hidden) const {
+Tensor Bert::pooled(const BertInput& input, bool train) const {
   const Scope scope = enter();
-  const Tensor first = ops::squeeze(ops::slice(last_hidden, 1, 0, 1), 1);  // [batch, hidden]
-  return pooler_ ? ops::tanh(pooler_->forward(first)) : first;
+  const nn::TokenLayout layout = layout_of(input);
+  Tensor x = embeddings_.forward(input, layout, train);
+  for (size_t i = 0; i < layers_.size(); ++i) x = run_layer(i, x, layout, i + 1 == layers_.size(), train);
+  return pooler_ ? ops::tanh(pooler_->forward(x)) : x;
 }
 
 }  // namespace mixtape::models

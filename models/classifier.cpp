@@ -40,13 +40,12 @@ void BertClassifier::draw_head(uint64_t seed) const {
 }
 
 Tensor BertClassifier::logits(const BertInput& input, bool train) const {
-  const Tensor pooled = bert_.pool(bert_.forward(input, train).layers.back());
-  const Tensor out = classifier_.forward(dropout_.forward(pooled, train));
+  const Tensor out = classifier_.forward(dropout_.forward(bert_.pooled(input, train), train));
   return config_.head == Head::sigmoid ? ops::squeeze(out, 1) : out;
 }
 
 Tensor BertClassifier::logits(const data::Batch& batch, bool train) const {
-  return logits(BertInput{batch.input_ids, batch.token_type_ids, batch.attention_mask}, train);
+  return logits({batch.input_ids, batch.token_type_ids, batch.attention_mask, batch.offsets, batch.longest}, train);
 }
 
 Tensor BertClassifier::loss(const data::Batch& batch, double items, bool train) const {

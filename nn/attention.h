@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/layers.h"
+#include "nn/token_layout.h"
 
 namespace mixtape::nn {
 
@@ -9,15 +10,14 @@ class MultiHeadAttention : public Module {
  public:
   /// `width` must be a multiple of `heads`; throws E-MODEL-CONFIG (kind config) otherwise.
   MultiHeadAttention(int64_t width, int64_t heads, double dropout);
-  /// x [batch, seq, width]; mask [batch, 1, 1, seq] bool, true where a key may be seen, or absent.
-  Tensor forward(const Tensor& x, const Tensor& mask, bool train) const;
+  /// x [tokens, width], laid out as `layout` says; queries: x itself, or the rows of its sequences' first tokens.
+  /// Returns the shape of `queries`.
+  Tensor forward(const Tensor& queries, const Tensor& x, const TokenLayout& layout, bool train) const;
 
  private:
-  Tensor heads_of(const Tensor& x, const Dims& order) const;
-
-  int64_t heads_, head_size_;
+  int64_t heads_;
   Linear query_, key_, value_, output_;
-  Dropout dropout_;
+  double dropout_;
 };
 
 }  // namespace mixtape::nn

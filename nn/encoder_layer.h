@@ -13,15 +13,21 @@ struct EncoderLayerConfig {
 class TransformerEncoderLayer : public Module {
  public:
   explicit TransformerEncoderLayer(const EncoderLayerConfig& config);
-  /// x [batch, seq, width] -> the same; mask as in MultiHeadAttention.
-  Tensor forward(const Tensor& x, const Tensor& mask, bool train) const;
+  /// x [tokens, width] -> the same.
+  Tensor forward(const Tensor& x, const TokenLayout& layout, bool train) const;
+  /// x [tokens, width] -> [sequences, width]: what `forward` gives for the first token of each sequence, at the price
+  /// of keys and values for all tokens and of everything else for those alone.
+  Tensor forward_first(const Tensor& x, const TokenLayout& layout, bool train) const;
 
  private:
+  Tensor forward(const Tensor& queries, const Tensor& x, const TokenLayout& layout, const Tensor& places,
+                 bool train) const;
+
   MultiHeadAttention attention_;
   LayerNorm attention_norm_;
   Linear intermediate_, output_;
   LayerNorm output_norm_;
-  Dropout attention_dropout_, output_dropout_;
+  double dropout_;
 };
 
 }  // namespace mixtape::nn

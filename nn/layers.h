@@ -16,6 +16,11 @@ class Linear : public Module {
     const Scope scope = enter();
     return ops::linear(x, weight_, bias_);
   }
+  /// outer(gelu(inner(x))).
+  friend Tensor feed_forward(const Tensor& x, const Linear& inner, const Linear& outer) {
+    const Scope scope("feed_forward");
+    return ops::feed_forward(x, inner.weight_, inner.bias_, outer.weight_, outer.bias_);
+  }
 
  private:
   Tensor weight_, bias_;
@@ -43,6 +48,11 @@ class LayerNorm : public Module {
     const Scope scope = enter();
     return ops::layer_norm(x, weight_, bias_, eps_);
   }
+  /// Of dropout(x, p) + residual; `places` as in ops::dropout.
+  Tensor forward_residual(const Tensor& x, const Tensor& residual, double p, const Tensor& places) const {
+    const Scope scope = enter();
+    return ops::dropout_add_layer_norm(x, residual, weight_, bias_, p, eps_, places);
+  }
 
  private:
   double eps_;
@@ -53,10 +63,10 @@ class LayerNorm : public Module {
 class Dropout : public Module {
  public:
   explicit Dropout(double p) : p_(p) {}
-  Tensor forward(const Tensor& x, bool train) const {
+  Tensor forward(const Tensor& x, bool train, const Tensor& places = {}) const {
     if (!train) return x;
     const Scope scope = enter();  // also for p = 0: it takes its draw, so the masks of the others stay what they are
-    return ops::dropout(x, p_);
+    return ops::dropout(x, p_, places);
   }
 
  private:

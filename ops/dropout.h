@@ -1,11 +1,16 @@
-// The dropout formula, shared by its op and by fused rows.
+// What dropout and the fused rows with a dropout share: the formula, the draw, and the places of rows.
 #pragma once
 
 #include <cmath>
 
-#include "core/maths.h"
+#include "core/context.h"
+#include "core/kernels/layout.h"
+#include "core/kernels/loops.h"
+#include "core/op.h"
 
 namespace mixtape::ops {
+
+using kernels::as_column;
 
 /// Keeps x where a 16-bit draw is at least round(p·65536), as x/(1-p) multiplied in M; 0 elsewhere, whatever x is:
 /// p = 1 multiplies nothing by infinity.
@@ -17,5 +22,20 @@ struct DropoutFormula {
     return maths::select(draw >= static_cast<M>(threshold), x * static_cast<M>(scale), M(0));
   }
 };
+
+/// The place of the next mask; a forward counts its draws.
+inline RngCoordinates next_draw() {
+  const RngCoordinates at = context().rng;
+  ++context().rng.draw;
+  return at;
+}
+
+/// Input `index` numbers the rows of input 0: its shape is that of x without the last axis.
+inline void expect_places(const Infer& in, int index) {
+  in.expect(in.shape(0).rank() >= 1, 0, "at least one axis");
+  Shape rows = in.shape(0);
+  rows.erase(rows.rank() - 1);
+  in.expect(in.shape(index) == rows, index, rows.str() + ", a row number for each row of x");
+}
 
 }  // namespace mixtape::ops

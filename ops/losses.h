@@ -13,6 +13,7 @@
 #include "autograd/call.h"
 #include "core/factory.h"
 #include "core/kernels/basic.h"
+#include "core/kernels/layout.h"
 #include "core/kernels/loops.h"
 #include "ops/coordinates.h"
 #include "ops/ops.h"
@@ -59,12 +60,8 @@ struct Quotient {
   }
 };
 
-/// v […] as [.., 1]: one number beside each row.
-inline View as_column(View v) {
-  v.shape.push_back(1);
-  v.strides.push_back(1);
-  return v;
-}
+using kernels::as_column;
+
 /// A gradient beside each row: [..] gets its column, the one number of a mean or sum stays rank 0 and broadcasts.
 inline View row_gradient(Reduction reduction, const View& dy) {
   return reduction == Reduction::none ? as_column(dy) : dy;

@@ -42,7 +42,25 @@ Tensor matmul(const Tensor& a, const Tensor& b);                                
 /// scale·a·b: [batch…, m, k], [batch…, k, n] -> [batch…, m, n]; the batch axes broadcast
 Tensor batched_matmul(const Tensor& a, const Tensor& b, double scale = 1.0);
 
+/// linear(gelu(linear(x))): [.., in], [inner, in], [inner], [out, inner], [out] -> [.., out]
+Tensor feed_forward(const Tensor& x, const Tensor& inner_weight, const Tensor& inner_bias, const Tensor& outer_weight,
+                    const Tensor& outer_bias);
+
+/// Sequences that lie end to end, as rows of one matrix.
+struct Sequences {
+  Tensor offsets;       ///< i64 [sequences + 1], from 0: sequence s is rows offsets[s] to offsets[s + 1]; none is empty
+  int64_t longest = 0;  ///< what each is padded to, if only in thought: masks are drawn for [sequences, longest]
+  Tensor visible = {};  ///< bool [rows]: which keys are seen; absent: all
+};
+/// dropout(softmax(q·kᵀ/√d), p)·v within each sequence and head: k, v [rows, heads·d]; q the same, or one row a
+/// sequence, which is the query of its position 0. A query that sees nothing gives 0. Takes the next draw, as dropout
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Sequences& sequences, int64_t heads,
+                 double p = 0);
+
 // rows
+/// layer_norm(dropout(x, p, places) + residual): one pass where the policy allows; takes the next draw, as dropout
+Tensor dropout_add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
+                              double p, double eps = 1e-12, const Tensor& places = {});
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-12);  // […, n], [n], [n]
 
 // reductions: over one axis or, without it, over all; keepdim leaves the axis with size 1
@@ -103,6 +121,7 @@ Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index);  // ind
 
 // random: each call takes the next draw of context().rng, also with p = 0, where x itself is returned: switching one
 // dropout off leaves the masks of all others as they are
-Tensor dropout(const Tensor& x, double p);
+/// `places` (i64, a number for each row): which row of a larger tensor each row of x is, and so which draws are its own
+Tensor dropout(const Tensor& x, double p, const Tensor& places = {});
 
 }  // namespace mixtape::ops

@@ -64,12 +64,14 @@ struct Reference {
   Tensors inputs;  // f64, rounded to the dtype under test
   Numbers y;
   Jacobian j;
-  Reference(const Case& c, DType dtype, bool with_jacobian) {
+  int roundings;  // inside the row
+  Reference(const Case& c, DType dtype, bool with_jacobian) : roundings(c.op.info->roundings) {
     for (const Tensor& t : c.inputs(dtype)) inputs.push_back(t && is_float(t.dtype()) ? copy_of(t, DType::f64) : t);
     y = flatten(c.run(inputs));
     if (with_jacobian) j = jacobian(c, inputs);
   }
-  // eps_out·|y| + 4(8+n)·eps_acc·(Σ|J||x| + |y|), n = inputs that the element depends on
+  // eps_out·|y| + 4(8+n)·eps_acc·(Σ|J||x| + |y|), n = inputs that the element depends on; each rounding inside moves y
+  // by eps_out·Σ|J||x| at most
   Numbers forward_bound(DType out) const {
     Numbers bound(y.size());
     for (size_t i = 0; i < y.size(); ++i) {
@@ -79,7 +81,8 @@ struct Reference {
         reach += std::abs(j.column[k][i]) * std::abs(j.x[k]);
         n += j.column[k][i] != 0;
       }
-      bound[i] = 0.505 * eps(out) * std::abs(y[i]) + 4 * (8 + n) * eps_acc * reach + smallest(out);
+      bound[i] = 0.505 * eps(out) * std::abs(y[i]) + 4 * (8 + n) * eps_acc * reach + smallest(out) +
+                 roundings * eps(out) * reach;
     }
     return bound;
   }

@@ -71,7 +71,7 @@ void check_gradient(const Case& c, const Reference& ref, Checks& checks) {
 namespace {
 
 // eps_dx·|dx| + 4(8+n)·eps_acc·(|dx| + Σ|J||dy| + Σ|∂dx/∂x||x|), plus 2·eps_saved·(|dx| + Σ|J||dy|) where an output is
-// saved low; n = outputs that the input element moves.
+// saved low, and eps_dx times the same for each rounding inside; n = outputs that the input element moves.
 Numbers backward_bound(const Case& c, DType dtype, const Reference& ref, const Numbers& dx, const Tensors& seeds) {
   const Numbers dy = flatten(seeds);
   const Jacobian slope = differences(
@@ -92,7 +92,8 @@ Numbers backward_bound(const Case& c, DType dtype, const Reference& ref, const N
       for (size_t x = 0; x < slope.x.size(); ++x) moved += std::abs(slope.column[x][k] * slope.x[x]);
       const double size = std::abs(dx[k]);
       bound.push_back(0.505 * eps(dx_dtype) * size + 4 * (8 + n) * eps_acc * (size + through + moved) +
-                      smallest(dx_dtype) + (saved_low ? 2 * eps(dtype) * (size + through) : 0));
+                      smallest(dx_dtype) + (saved_low ? 2 * eps(dtype) * (size + through) : 0) +
+                      c.op.info->roundings * eps(dtype) * (size + through + moved));
     }
   }
   return bound;

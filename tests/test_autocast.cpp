@@ -21,7 +21,7 @@ using tests::contains;
 using tests::error_text;
 using Values = std::vector<double>;
 
-Tensor leaf(const Shape& shape, DType dtype = DType::f32) {
+Tensor fresh_leaf(const Shape& shape, DType dtype = DType::f32) {
   return randn(shape, {.stream = rng_stream::test}, 1, 0, dtype).set_requires_grad();
 }
 Tensor constant(const Shape& shape, DType dtype = DType::f32) {
@@ -32,7 +32,8 @@ TEST_CASE("native: products leave low, statistics keep their dtype, losses and s
   for (const DType low : {DType::bf16, DType::f16}) {
     const Autocast guard(low);
     const Tensor x = constant({2, 4}), y = constant({2, 4}, low);
-    const Tensor w = leaf({3, 4}), bias = leaf({3}), gamma = leaf({4}), beta = leaf({4}), table = leaf({5, 4});
+    const Tensor w = fresh_leaf({3, 4}), bias = fresh_leaf({3}), gamma = fresh_leaf({4}), beta = fresh_leaf({4}),
+                 table = fresh_leaf({5, 4});
     CHECK(ops::linear(x, w, bias).dtype() == low);
     CHECK(ops::matmul(x, ops::transpose(y, 0, 1)).dtype() == low);
     CHECK(ops::embedding(table, from_ints({1, 0}, {2})).dtype() == low);
@@ -51,7 +52,8 @@ TEST_CASE("native: products leave low, statistics keep their dtype, losses and s
 }
 
 TEST_CASE("presets: norms and softmax leave in f32 under apex_O1, lookups stay in f32 under torch_cpu") {
-  const Tensor y = constant({2, 4}, DType::bf16), gamma = leaf({4}), beta = leaf({4}), table = leaf({5, 4});
+  const Tensor y = constant({2, 4}, DType::bf16), gamma = fresh_leaf({4}), beta = fresh_leaf({4}),
+               table = fresh_leaf({5, 4});
   {
     const Autocast guard(Policy::load("apex_O1"), DType::bf16);
     CHECK(ops::softmax(y).dtype() == DType::f32);
@@ -73,7 +75,7 @@ TEST_CASE("the banned op names the right one, and only inside a guard") {
 }
 
 TEST_CASE("guards nest, each restoring what it found, also when an exception leaves them") {
-  const Tensor x = constant({2, 2}), w = leaf({2, 2});
+  const Tensor x = constant({2, 2}), w = fresh_leaf({2, 2});
   const auto dtype = [&] { return ops::linear(x, w).dtype(); };
   CHECK(dtype() == DType::f32);
   {
@@ -99,7 +101,7 @@ TEST_CASE("guards nest, each restoring what it found, also when an exception lea
 
 TEST_CASE("in a disabled island ops run in the dtypes of their inputs, and mixed ones are named with their origin") {
   const Autocast outer(DType::bf16);
-  const Tensor w = leaf({2, 2});
+  const Tensor w = fresh_leaf({2, 2});
   const Tensor low = ops::linear(constant({2, 2}), w);
   const Autocast island(DType::bf16, false);
   CHECK(ops::gelu(low).dtype() == DType::bf16);
@@ -109,12 +111,12 @@ TEST_CASE("in a disabled island ops run in the dtypes of their inputs, and mixed
 
 TEST_CASE("f64 is never cast") {
   const Autocast guard(DType::bf16);
-  CHECK(ops::linear(constant({2, 2}, DType::f64), leaf({2, 2}, DType::f64)).dtype() == DType::f64);
+  CHECK(ops::linear(constant({2, 2}, DType::f64), fresh_leaf({2, 2}, DType::f64)).dtype() == DType::f64);
   CHECK(ops::sum(constant({2}, DType::f64)).dtype() == DType::f64);
 }
 
 TEST_CASE("an f32 weight gets an f32 gradient, not rounded to 16 bits on its way") {
-  const Tensor w = leaf({1, 1}), x = full({2, 1}, 1);
+  const Tensor w = fresh_leaf({1, 1}), x = full({2, 1}, 1);
   const Tensor loss = [&] {
     const Autocast guard(DType::bf16);
     return ops::sum(ops::mul(ops::linear(x, w), from({1, 1.0 / 512}, {2, 1})));
@@ -126,7 +128,7 @@ TEST_CASE("an f32 weight gets an f32 gradient, not rounded to 16 bits on its way
 }
 
 TEST_CASE("a forward without recording before one with it, in one guard: the gradient is there") {
-  const Tensor w = leaf({2, 2}), x = constant({2, 2});
+  const Tensor w = fresh_leaf({2, 2}), x = constant({2, 2});
   const Autocast guard(DType::bf16);
   {
     const NoGradGuard no_grad;
@@ -147,7 +149,7 @@ TEST_CASE("a weight that is written inside a guard is cast anew") {
 }
 
 TEST_CASE("one 16-bit copy of a weight serves all its uses; views and expansions of it are not copied whole") {
-  const Tensor w = leaf({4, 4}), x = constant({2, 4});
+  const Tensor w = fresh_leaf({4, 4}), x = constant({2, 4});
   const Autocast guard(DType::bf16);
   const Tensor a = autograd::cast(w, DType::bf16), b = autograd::cast(w, DType::bf16);
   CHECK(a.storage().same_as(b.storage()));
@@ -161,7 +163,7 @@ TEST_CASE("one 16-bit copy of a weight serves all its uses; views and expansions
 }
 
 TEST_CASE("the sweep runs outside the guard's casts, on any thread, in the dtypes of the forward") {
-  const Tensor w = leaf({3, 4}), x = constant({2, 4});
+  const Tensor w = fresh_leaf({3, 4}), x = constant({2, 4});
   const auto swept = [&](auto run) {
     w.leaf().gradient = {};
     const Tensor loss = [&] {
@@ -180,7 +182,7 @@ TEST_CASE("the sweep runs outside the guard's casts, on any thread, in the dtype
 }
 
 TEST_CASE("checkpointing runs a part again under the policy of its first run, islands among it") {
-  const Tensor w = leaf({4, 4}), x = leaf({2, 4});
+  const Tensor w = fresh_leaf({4, 4}), x = fresh_leaf({2, 4});
   const auto part = [&](const Tensors& in) -> Tensors {
     const Tensor y = ops::gelu(ops::linear(in[0], w));
     const Autocast island(DType::bf16, false);

@@ -97,7 +97,7 @@ TEST_CASE("tiny-synthetic: every golden hidden state as one padded batch, f32 an
     const Golden golden = read_cases(dir + "/expected.json", true);
     const NoGradGuard guard;
     const models::Bert::Output out = model.bert().forward(golden.input, false);
-    const Tensor pooled = model.bert().pool(out.layers.back());
+    const Tensor pooled = model.bert().pooled(golden.input, false);
     const size_t seq = static_cast<size_t>(golden.input.ids.size(1)), width = 16;
     double error = 0;
     for (size_t i = 0; i < golden.cases.size(); ++i) {
@@ -156,7 +156,7 @@ TEST_CASE("minilm: real weights, five sentences") {
   const Golden golden = read_cases(golden_path, false);
   const NoGradGuard guard;
   const Tensor hidden = model.bert().forward(golden.input, false).layers.back();
-  const Tensor pooled = model.bert().pool(hidden);
+  const Tensor pooled = model.bert().pooled(golden.input, false);
   const size_t seq = static_cast<size_t>(golden.input.ids.size(1)), width = 384;
   double error = 0;
   for (size_t i = 0; i < golden.cases.size(); ++i) {

@@ -94,9 +94,9 @@ struct Reference {
 // A layer whose every parameter is random, and what the reference needs to know of it.
 struct Fixture {
   nn::TransformerEncoderLayer layer{config};
-  Tensor x = randn({batch, seq, width}, {.stream = rng_stream::test});
+  Tensor x = randn({batch * seq, width}, {.stream = rng_stream::test});
   std::vector<bool> visible = {true, true, false, true, true, true};
-  Tensor mask = from_bools(visible, {batch, 1, 1, seq});
+  nn::TokenLayout layout() const { return nn::padded_layout(batch, seq, from_bools(visible, {batch * seq})); }
   Fixture() {
     uint32_t draw = 1;
     for (const NamedTensor& p : layer.parameters()) {
@@ -140,24 +140,22 @@ TEST_CASE("parameters have the names and shapes of Hugging Face's BERT layer") {
 TEST_CASE("the layer follows the reference, padding and a text without any visible place among it") {
   Fixture f;
   SUBCASE("padding") {}
-  SUBCASE("nothing visible") {
-    f.visible = {false, false, false, true, true, true};
-    f.mask = from_bools(f.visible, {batch, 1, 1, seq});
-  }
-  const Values y = to_vector(f.layer.forward(f.x, f.mask, true)), expected = f.reference().layer(to_vector(f.x));
+  SUBCASE("nothing visible") { f.visible = {false, false, false, true, true, true}; }
+  const Values y = to_vector(f.layer.forward(f.x, f.layout(), true)), expected = f.reference().layer(to_vector(f.x));
   for (size_t i = 0; i < y.size(); ++i) CHECK(y[i] == doctest::Approx(expected[i]).epsilon(1e-5));
 }
 
 TEST_CASE("without a mask every place is visible") {
   Fixture f;
-  const Tensor all = from_bools(std::vector<bool>(batch * seq, true), {batch, 1, 1, seq});
-  CHECK(to_vector(f.layer.forward(f.x, {}, false)) == to_vector(f.layer.forward(f.x, all, false)));
+  f.visible.assign(batch * seq, true);
+  const nn::TokenLayout no_mask = nn::padded_layout(batch, seq, {});
+  CHECK(to_vector(f.layer.forward(f.x, no_mask, false)) == to_vector(f.layer.forward(f.x, f.layout(), false)));
 }
 
 TEST_CASE("every parameter's gradient, and the input's, agrees with differences of the reference") {
   Fixture f;
   f.x.set_requires_grad();
-  const Tensor y = f.layer.forward(f.x, f.mask, true);
+  const Tensor y = f.layer.forward(f.x, f.layout(), true);
   Values c;
   for (int64_t i = 0; i < y.numel(); ++i) c.push_back(weight_of(static_cast<size_t>(i)));
   autograd::backward(ops::sum(ops::mul(y, from(c, y.shape()))));
@@ -185,10 +183,10 @@ TEST_CASE("every parameter's gradient, and the input's, agrees with differences 
 
 TEST_CASE("places that are padding change no visible one") {
   Fixture f;
-  const Values before = to_vector(f.layer.forward(f.x, f.mask, false));
+  const Values before = to_vector(f.layer.forward(f.x, f.layout(), false));
   Values moved = to_vector(f.x);
   for (size_t i = 2 * width; i < 3 * width; ++i) moved[i] += 5;  // place 2 of text 0 is hidden
-  const Values after = to_vector(f.layer.forward(from(moved, f.x.shape()), f.mask, false));
+  const Values after = to_vector(f.layer.forward(from(moved, f.x.shape()), f.layout(), false));
   for (size_t i = 0; i < before.size(); ++i) {
     if (i / width != 2) CHECK(before[i] == after[i]);
   }
@@ -197,7 +195,7 @@ TEST_CASE("places that are padding change no visible one") {
 TEST_CASE("under a guard the residual stream stays in 16 bits, and gradients are f32") {
   const Fixture f;
   const amp::Autocast guard(DType::bf16);
-  const Tensor y = f.layer.forward(autograd::cast(f.x, DType::bf16), f.mask, true);
+  const Tensor y = f.layer.forward(autograd::cast(f.x, DType::bf16), f.layout(), true);
   CHECK(y.dtype() == DType::bf16);
   autograd::backward(ops::sum(y));
   for (const NamedTensor& p : f.layer.parameters()) CHECK(p.tensor.grad().dtype() == DType::f32);
@@ -205,7 +203,9 @@ TEST_CASE("under a guard the residual stream stays in 16 bits, and gradients are
 
 TEST_CASE("errors name the place in the model") {
   const nn::TransformerEncoderLayer layer(config);
-  const std::string text = tests::error_text([&] { layer.forward(zeros({batch, seq, width + 1}), {}, false); });
+  const std::string text = tests::error_text([&] {
+    layer.forward(zeros({batch * seq, width + 1}), nn::padded_layout(batch, seq, {}), false);
+  });
   CHECK(tests::contains(text, "E-SHAPE: linear: input 'weight' has shape [4, 4], expected [out, 5]"));
   CHECK(tests::contains(text, "(in attention.self.query)"));
   CHECK(tests::contains(tests::error_text([] { nn::MultiHeadAttention attention(10, 3, 0); }),
@@ -272,7 +272,7 @@ TEST_CASE("a frozen part stays among the parameters, gets no gradient, and thaws
   Tensor frozen = all[0].tensor;
   frozen.set_requires_grad(false);
   CHECK(f.layer.parameters().size() == all.size());
-  autograd::backward(ops::sum(f.layer.forward(f.x, f.mask, true)));
+  autograd::backward(ops::sum(f.layer.forward(f.x, f.layout(), true)));
   CHECK_FALSE(frozen.requires_grad());
   CHECK(all[1].tensor.grad());
   frozen.set_requires_grad();

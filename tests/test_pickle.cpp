@@ -19,7 +19,7 @@ using Kind = PickleValue::Kind;
 
 constexpr std::string_view allowed[] = {"known.thing"};
 
-ParsedPickle parse(std::string_view bytes) {
+ParsedPickle parse_stream(std::string_view bytes) {
   return parse_pickle(std::as_bytes(std::span(bytes.data(), bytes.size())), allowed);
 }
 
@@ -107,7 +107,7 @@ const std::vector<Case> refused = {
 TEST_CASE("pickle: values, containers, memo and persistent objects") {
   const std::string bytes = pickle_of("}q\x00("s + text_op("a") + "K\x07" + text_op("b") + int_op(-5) + "K\x09" +
                                       "J\xFE\xFF\xFF\xFF" + text_op("c") + "](NG" + little(0, 8) + "\x88h\x00"s + "eu");
-  const ParsedPickle parsed = parse(bytes);
+  const ParsedPickle parsed = parse_stream(bytes);
   REQUIRE_MESSAGE(parsed.value, parsed.error);
   const Pickle& pickle = *parsed.value;
   CHECK(pickle.bytes.size() == bytes.size());
@@ -128,7 +128,7 @@ TEST_CASE("pickle: values, containers, memo and persistent objects") {
 }
 
 TEST_CASE("pickle: calls are kept as what stands in them, dicts of attributes are dropped") {
-  const ParsedPickle called = parse(pickle_of(call_op(global_op("known", "thing"), {"K\x01", "(K\x02tQ"})));
+  const ParsedPickle called = parse_stream(pickle_of(call_op(global_op("known", "thing"), {"K\x01", "(K\x02tQ"})));
   REQUIRE_MESSAGE(called.value, called.error);
   REQUIRE(called.value->root.kind == Kind::call);
   const auto items = called.value->items(called.value->root);
@@ -138,18 +138,19 @@ TEST_CASE("pickle: calls are kept as what stands in them, dicts of attributes ar
   CHECK(called.value->items(items[2])[0].integer() == 2);
 
   const std::string ordered = global_op("collections", "OrderedDict");
-  const ParsedPickle dict = parse(pickle_of(ordered + ")R(" + text_op("k") + "Nu}" + text_op("_metadata") + "Nsb"));
+  const ParsedPickle dict =
+      parse_stream(pickle_of(ordered + ")R(" + text_op("k") + "Nu}" + text_op("_metadata") + "Nsb"));
   REQUIRE_MESSAGE(dict.value, dict.error);
   CHECK(dict.value->root.kind == Kind::dict);
   CHECK(dict.value->items(dict.value->root).size() == 2);
-  const ParsedPickle python2 = parse(pickle_of(ordered + "](](U\x01kNee\x85R"));  // OrderedDict([["k", None]])
+  const ParsedPickle python2 = parse_stream(pickle_of(ordered + "](](U\x01kNee\x85R"));  // OrderedDict([["k", None]])
   REQUIRE_MESSAGE(python2.value, python2.error);
   CHECK(python2.value->items(python2.value->root).size() == 2);
 }
 
 TEST_CASE("pickle: protocol 4 frames, memoize and stack globals") {
   const std::string body = "\x8C\x05known\x94\x8C\x05thing\x94\x93)R\x94.";
-  const ParsedPickle parsed = parse("\x80\x04\x95" + little(body.size(), 8) + body);
+  const ParsedPickle parsed = parse_stream("\x80\x04\x95" + little(body.size(), 8) + body);
   REQUIRE_MESSAGE(parsed.value, parsed.error);
   CHECK(parsed.value->root.kind == Kind::call);
 }
@@ -158,7 +159,7 @@ TEST_CASE("pickle: what must be refused is, with the reason, at once") {
   for (size_t i = 0; i < refused.size(); ++i) {
     CAPTURE(i);
     const std::clock_t start = std::clock();
-    const ParsedPickle parsed = parse(refused[i].bytes);
+    const ParsedPickle parsed = parse_stream(refused[i].bytes);
     CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 1.0);
     CHECK_FALSE(parsed.value);
     CAPTURE(parsed.error);

@@ -20,7 +20,7 @@ namespace {
 using namespace tests;
 using namespace std::string_literals;
 
-Parsed<TorchCheckpoint> parse(std::string_view file) {
+Parsed<TorchCheckpoint> parse_torch(std::string_view file) {
   return TorchCheckpoint::parse(std::as_bytes(std::span(file.data(), file.size())));
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("torch: both forms give the tensors, whatever their storages share") {
                                       {"deep", "](" + tensor_op({}) + "Ne"}});
   for (const bool zip : {true, false}) {
     const std::string bytes = zip ? torch_zip(object, {{"0", four}}) : torch_stream(object, {{"0", 4, four}});
-    const Parsed<TorchCheckpoint> file = parse(bytes);
+    const Parsed<TorchCheckpoint> file = parse_torch(bytes);
     REQUIRE_MESSAGE(file.value, file.error);
     CHECK(file.value->tensors().size() == 6);
     CHECK(values_of(*file.value, "plain") == std::vector<double>{1, 2, 3, 4});
@@ -184,7 +184,7 @@ TEST_CASE("torch: what must be refused is, with the reason, at once and without 
   for (size_t i = 0; i < bad_files.size(); ++i) {
     CAPTURE(i);
     const std::clock_t start = std::clock();
-    const Parsed<TorchCheckpoint> file = parse(bad_files[i].file);
+    const Parsed<TorchCheckpoint> file = parse_torch(bad_files[i].file);
     CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 1.0);
     CHECK_FALSE(file.value);
     CAPTURE(file.error);
@@ -212,12 +212,12 @@ TEST_CASE("torch: errors are exit 4 and name the file; a cut while it is open an
 
   std::string flipped = zip_with({});
   flipped[flipped.find(four) + 5] ^= 1;
-  const Parsed<TorchCheckpoint> zip = parse(flipped);
+  const Parsed<TorchCheckpoint> zip = parse_torch(flipped);
   REQUIRE_MESSAGE(zip.value, zip.error);
   CHECK(contains(error_text([&] { (void)zip.value->read(zip.value->tensors()[0]); }), "E-FILE-TRUNCATED"));
 
   const std::string untrue = zip_with({.type = "BoolStorage"}, "\x01\x02\x01\x01");
-  const Parsed<TorchCheckpoint> truth = parse(untrue);
+  const Parsed<TorchCheckpoint> truth = parse_torch(untrue);
   REQUIRE_MESSAGE(truth.value, truth.error);
   CHECK(contains(error_text([&] { (void)truth.value->read(truth.value->tensors()[0]); }), "E-FILE-BOOL"));
 }
@@ -229,18 +229,18 @@ TEST_CASE("torch: a zip whose end record lies about its size is refused before a
                              little(uint64_t{1} << 40, 8) + little(uint64_t{1} << 40, 8) + little(100, 8) +
                              little(0, 8);
   wide.insert(end, record + "PK\x06\x07" + little(0, 4) + little(end, 8) + little(1, 4));
-  CHECK(contains(parse(wide).error, "more members"));
+  CHECK(contains(parse_torch(wide).error, "more members"));
   std::string large = zip_with({});
   large.replace(large.rfind("PK\x05\x06") + 12, 4, little(0x7FFFFFFF, 4));
-  CHECK(contains(parse(large).error, "more members"));
+  CHECK(contains(parse_torch(large).error, "more members"));
 }
 
 TEST_CASE("torch: cut at every byte, and changed at random, nothing breaks") {
   const std::string object = dict_op({{"w", tensor_op({})}, {"v", tensor_op(spec_of({2}, {1}, 2))}});
   for (const std::string& whole : {torch_zip(object, {{"0", four}}), torch_stream(object, {{"0", 4, four}})}) {
-    REQUIRE(parse(whole).value);
+    REQUIRE(parse_torch(whole).value);
     size_t accepted = 0;
-    for (size_t size = 0; size < whole.size(); ++size) accepted += parse(whole.substr(0, size)).value.has_value();
+    for (size_t size = 0; size < whole.size(); ++size) accepted += parse_torch(whole.substr(0, size)).value.has_value();
     CHECK(accepted == 0);
     std::mt19937 random(11);
     for (int i = 0; i < 3'000; ++i) {
@@ -248,7 +248,7 @@ TEST_CASE("torch: cut at every byte, and changed at random, nothing breaks") {
       for (uint32_t count = 1 + random() % 3; count > 0; --count) {
         changed[random() % changed.size()] = static_cast<char>(random());
       }
-      const Parsed<TorchCheckpoint> file = parse(changed);
+      const Parsed<TorchCheckpoint> file = parse_torch(changed);
       CHECK(file.value.has_value() == file.error.empty());
       if (!file.value) continue;
       for (const TorchTensor& tensor : file.value->tensors()) {
@@ -295,7 +295,7 @@ TEST_CASE("torch: golden files cut at each byte of the first 4 KiB and at 1,000 
       const size_t size = i < 4'096 ? i : random() % whole.size();
       if (size >= whole.size()) continue;
       const std::clock_t start = std::clock();
-      accepted += parse(std::string_view(whole).substr(0, size)).value.has_value();
+      accepted += parse_torch(std::string_view(whole).substr(0, size)).value.has_value();
       longest = std::max(longest, std::clock() - start);
     }
     CHECK(accepted == 0);

@@ -18,19 +18,19 @@ using namespace tests;
 using namespace std::string_literals;
 namespace fs = std::filesystem;
 
-Parsed<WeightIndex> parse(std::string_view json) {
+Parsed<WeightIndex> parse_index(std::string_view json) {
   return parse_weight_index(std::as_bytes(std::span(json.data(), json.size())));
 }
 
-const std::string four = bytes_of<float>({1, 2, 3, 4});
+const std::string four_floats = bytes_of<float>({1, 2, 3, 4});
 
 std::string torch_file(const std::vector<std::string>& names) {
   std::vector<Member> members;
   for (const std::string& name : names) members.push_back({name, tensor_op({})});
-  return torch_zip(dict_op(members), {{"0", four}});
+  return torch_zip(dict_op(members), {{"0", four_floats}});
 }
 
-std::vector<std::string> names_of(const WeightFile& file) {
+std::vector<std::string> names_in(const WeightFile& file) {
   std::vector<std::string> names;
   for (const Weight& weight : file.tensors()) names.push_back(weight.name);
   return names;
@@ -59,10 +59,10 @@ void write_shards(const TempFolder& folder) {
 }
 const std::string index_name = "model.safetensors.index.json";
 
-struct Case {
+struct IndexCase {
   std::string json, words;
 };
-const std::vector<Case> bad_indices = {
+const std::vector<IndexCase> bad_indices = {
     {"", "no valid JSON"},
     {"[]", "no JSON object"},
     {"3", "no JSON object"},
@@ -92,19 +92,19 @@ const std::vector<Case> bad_indices = {
 }  // namespace
 
 TEST_CASE("weight index: what it accepts and refuses") {
-  const Parsed<WeightIndex> good = parse(index_of({{"a", "one"}, {"b", "two"}}));
+  const Parsed<WeightIndex> good = parse_index(index_of({{"a", "one"}, {"b", "two"}}));
   REQUIRE_MESSAGE(good.value, good.error);
   CHECK(good.value->shard_of == std::map<std::string, std::string>{{"a", "one"}, {"b", "two"}});
-  for (const Case& c : bad_indices) {
+  for (const IndexCase& c : bad_indices) {
     CAPTURE(c.json.substr(0, 80));
-    const Parsed<WeightIndex> parsed = parse(c.json);
+    const Parsed<WeightIndex> parsed = parse_index(c.json);
     CHECK_FALSE(parsed.value);
     CAPTURE(parsed.error);
     CHECK(contains(parsed.error, c.words));
   }
   std::vector<Member> many;
   for (int i = 0; i < 257; ++i) many.push_back({"t" + std::to_string(i), "f" + std::to_string(i)});
-  CHECK(contains(parse(index_of(many)).error, "more than 256 files"));
+  CHECK(contains(parse_index(index_of(many)).error, "more than 256 files"));
 }
 
 TEST_CASE("weights: of a directory the first known file is taken, the others are named") {
@@ -112,19 +112,19 @@ TEST_CASE("weights: of a directory the first known file is taken, the others are
   CHECK(contains(open_error(folder.path()), "E-FILE-MISSING"));
   CHECK(contains(open_error(folder.path()), "expected model.safetensors or pytorch_model.bin"));
   folder.write("pytorch_model.bin", torch_file({"torch"}));
-  CHECK(names_of(WeightFile::open(folder.path())) == Names{"torch"});
+  CHECK(names_in(WeightFile::open(folder.path())) == Names{"torch"});
   write_safetensors(folder.path("model.safetensors"), {{"safe", zeros({1})}});
   const WeightFile both = WeightFile::open(folder.path());
-  CHECK(names_of(both) == Names{"safe"});
+  CHECK(names_in(both) == Names{"safe"});
   CHECK(both.path() == folder.path("model.safetensors"));
   CHECK(both.passed_over() == Names{folder.path("pytorch_model.bin")});
 }
 
 TEST_CASE("weights: a file is read by its ending, without a known one by its first bytes") {
   const TempFolder folder;
-  CHECK(names_of(WeightFile::open(folder.write("x", torch_file({"w"})))) == Names{"w"});
-  const std::string stream = torch_stream(dict_op({{"w", tensor_op({})}}), {{"0", 4, four}});
-  CHECK(names_of(WeightFile::open(folder.write("y", stream))) == Names{"w"});
+  CHECK(names_in(WeightFile::open(folder.write("x", torch_file({"w"})))) == Names{"w"});
+  const std::string stream = torch_stream(dict_op({{"w", tensor_op({})}}), {{"0", 4, four_floats}});
+  CHECK(names_in(WeightFile::open(folder.write("y", stream))) == Names{"w"});
   CHECK(contains(open_error(folder.write("z.safetensors", torch_file({"w"}))), "E-FILE-SAFETENSORS"));
   CHECK(contains(open_error(folder.write("z.bin", "not much")), "E-FILE-TORCH"));
   CHECK(contains(open_error(folder.write("z.json", "not much")), "E-FILE-INDEX"));
@@ -133,15 +133,15 @@ TEST_CASE("weights: a file is read by its ending, without a known one by its fir
 TEST_CASE("weights: a prefix goes when all tensors share it") {
   const TempFolder folder;
   const auto names = [&](const Names& written) {
-    return names_of(WeightFile::open(folder.write("x.bin", torch_file(written))));
+    return names_in(WeightFile::open(folder.write("x.bin", torch_file(written))));
   };
   CHECK(names({"module.a", "module.b"}) == Names{"a", "b"});
   CHECK(names({"state_dict.module.model.a", "state_dict.module.model.b.c"}) == Names{"a", "b.c"});
   CHECK(names({"model.a", "b"}) == Names{"b", "model.a"});
   CHECK(names({"model.model."}) == Names{"model."});
   const std::string nested =
-      torch_zip(dict_op({{"state_dict", dict_op({{"a", tensor_op({})}})}, {"epoch", "K\x02"}}), {{"0", four}});
-  CHECK(names_of(WeightFile::open(folder.write("n.bin", nested))) == Names{"a"});
+      torch_zip(dict_op({{"state_dict", dict_op({{"a", tensor_op({})}})}, {"epoch", "K\x02"}}), {{"0", four_floats}});
+  CHECK(names_in(WeightFile::open(folder.write("n.bin", nested))) == Names{"a"});
 }
 
 TEST_CASE("weights: shards of both formats are one file") {
@@ -151,7 +151,7 @@ TEST_CASE("weights: shards of both formats are one file") {
   folder.write(index_name, index_of({{"a", "one.safetensors"}, {"b", "two.safetensors"}, {"c", "three.bin"}}));
   const WeightFile file = WeightFile::open(folder.path());
   CHECK(file.path() == folder.path(index_name));
-  CHECK(names_of(file) == Names{"a", "b", "c"});
+  CHECK(names_in(file) == Names{"a", "b", "c"});
   CHECK(to_vector(file.read(*file.find("a"))) == std::vector<double>{1, 1});
   CHECK(file.find("b")->dtype == DType::bf16);
   CHECK(to_vector(file.read(*file.find("b"))) == std::vector<double>{2, 2, 2});
@@ -179,7 +179,7 @@ TEST_CASE("weights: what an index names must be there, once, and in its folder")
   CHECK(contains(error, "a link that leads out of the folder"));
   fs::create_symlink("two.safetensors", folder.path("near.safetensors"));
   folder.write(index_name, index_of({a, {"b", "near.safetensors"}}));
-  CHECK(names_of(WeightFile::open(folder.path())) == Names{"a", "b"});
+  CHECK(names_in(WeightFile::open(folder.path())) == Names{"a", "b"});
 }
 
 TEST_CASE("weights: the layout of the hub's cache, links into blobs, is read") {
@@ -189,7 +189,7 @@ TEST_CASE("weights: the layout of the hub's cache, links into blobs, is read") {
   write_safetensors(folder.path("blobs/0123"), {{"a", zeros({1})}});
   fs::create_symlink("../../blobs/0123", folder.path("snapshots/abc/one.safetensors"));
   folder.write("snapshots/abc/" + index_name, index_of({{"a", "one.safetensors"}}));
-  CHECK(names_of(WeightFile::open(folder.path("snapshots/abc"))) == Names{"a"});
+  CHECK(names_in(WeightFile::open(folder.path("snapshots/abc"))) == Names{"a"});
 }
 
 TEST_CASE("weights: a pipe is refused at once, not waited for") {

@@ -69,7 +69,7 @@ void run_tokenize(const BenchOptions& options) {
   print(bench_tokenize(vocab, config.tokenizer.lowercase, config.tokenizer.max_length, texts, options.step.json));
 }
 
-constexpr std::pair<int64_t, int64_t> count = {1, int64_t{1} << 20};
+constexpr std::pair<int64_t, int64_t> any_count = {1, int64_t{1} << 20};
 
 void add_common(Verb& verb, const std::shared_ptr<BenchOptions>& options) {
   verb.option("--config", options->config, {.doc = "configuration file; without it BERT-base, random weights"});
@@ -78,8 +78,8 @@ void add_common(Verb& verb, const std::shared_ptr<BenchOptions>& options) {
 }
 
 void add_shape(Verb& verb, const std::shared_ptr<BenchOptions>& options) {
-  verb.option("--batch", options->step.batch, {.doc = "texts in a batch", .shows_default = true, .range = count});
-  verb.option("--seq", options->step.seq, {.doc = "tokens of a text", .shows_default = true, .range = count});
+  verb.option("--batch", options->step.batch, {.doc = "texts in a batch", .shows_default = true, .range = any_count});
+  verb.option("--seq", options->step.seq, {.doc = "tokens of a text", .shows_default = true, .range = any_count});
 }
 
 }  // namespace
@@ -91,9 +91,9 @@ void add_bench(Program& program) {
   Verb step = verb.add("step", "whole training steps, and where their time goes");
   add_common(step, options);
   add_shape(step, options);
-  step.option("--steps", options->step.steps, {.doc = "measured steps", .shows_default = true, .range = count});
+  step.option("--steps", options->step.steps, {.doc = "measured steps", .shows_default = true, .range = any_count});
   step.option("--warmup", options->step.warmup,
-              {.doc = "steps before them", .shows_default = true, .range = {0, count.second}});
+              {.doc = "steps before them", .shows_default = true, .range = {0, any_count.second}});
   step.option("--lengths", options->lengths,
               {.doc = "lengths of the texts, one a line, taken in order and again from the first; --seq cuts them",
                .placeholder = "FILE"});

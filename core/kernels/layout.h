@@ -42,6 +42,14 @@ inline View as_rows(const View& v) {
   return flat;
 }
 
+/// [..] as [.., 1]: one number beside each row. An absent view stays one.
+inline View as_column(View v) {
+  if (!v) return v;
+  v.shape.push_back(1);
+  v.strides.push_back(1);
+  return v;
+}
+
 /// `count` places along one axis, from `start` at `step`.
 inline View section(View v, int axis, int64_t start, int64_t count, int64_t step = 1) {
   v.data = static_cast<char*>(v.data) + start * v.strides[axis] * size_of(v.dtype);

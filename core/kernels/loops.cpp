@@ -23,10 +23,13 @@ void collect_views(const Operand* operands, int count, View* views) {
 }
 
 template <class M>
-const M* random_block(const RngCoordinates& at, int64_t element, int64_t n, M* buffer) {
+M* random_block(const RngCoordinates& at, int64_t element, int64_t n, M* buffer) {
   uint16_t draws[block_size];
-  random16_run(at, static_cast<uint64_t>(element), n, draws);
-  for (int64_t i = 0; i < n; ++i) buffer[i] = static_cast<M>(draws[i]);
+  for (int64_t start = 0; start < n; start += block_size) {
+    const int64_t count = std::min(block_size, n - start);
+    random16_run(at, static_cast<uint64_t>(element + start), count, draws);
+    for (int64_t i = 0; i < count; ++i) buffer[start + i] = static_cast<M>(draws[i]);
+  }
   return buffer;
 }
 
@@ -181,47 +184,102 @@ void fold_as(const BlockFormula& formula, BlockFunction<M> run, const Shape& ful
   sums_innermost || narrow ? walk.along_rows() : walk.along_columns();
 }
 
+// What a row formula gets: for each operand an array, in the tensor itself where it can be.
 template <class M>
-void rows_as(const RowFormula& formula, RowFunction<M> run, const Shape& full_shape, const Operand* operands,
-             int count) {
-  View views[max_operands];
-  collect_views(operands, count, views);
-  const int rank = full_shape.rank();
-  const int64_t n = rank == 0 ? 1 : full_shape.back();
-  const Plan outer = make_plan(full_shape, views, count, rank == 0 ? 0u : (1u << (rank - 1)) - 1u);
-  const int64_t rows = outer.count();
-  int64_t length[max_operands], stride[max_operands], place[max_operands], room = 0;
-  for (int k = 0; k < count; ++k) {
-    const bool statistic = views[k] && (views[k].shape.rank() == 0 || views[k].shape.back() == 1);
-    length[k] = statistic ? 1 : n;
-    stride[k] = views[k] && !statistic ? views[k].strides.back() : 1;
-    place[k] = room;
-    room += (length[k] + 16) / 16 * 16;  // never nothing: an absent statistic is written even beside an empty row
+class RowWalk {
+ public:
+  RowWalk(const RowFormula& formula, RowFunction<M> function, const Shape& full_shape, const Operand* operands,
+          int count)
+      : formula_(formula),
+        function_(function),
+        operands_(operands),
+        count_(count),
+        n_(full_shape.rank() == 0 ? 1 : full_shape.back()) {
+    collect_views(operands, count, views_);
+    outer_ = make_plan(full_shape, views_, count, full_shape.rank() == 0 ? 0u : (1u << (full_shape.rank() - 1)) - 1u);
+    for (int k = 0; k < count; ++k) {
+      const View& v = views_[k];
+      const bool statistic =
+          v && !operands[k].random && (v.shape.rank() == 0 || v.shape.back() == 1) && !operands[k].sums;
+      length_[k] = statistic ? 1 : n_;
+      stride_[k] = v && !statistic && !operands[k].random ? v.strides.back() : 1;
+      place_[k] = room_;
+      room_ += (length_[k] + 16) / 16 * 16;  // never nothing: an absent statistic is written even beside an empty row
+    }
   }
-  parallel_for(rows, rows * std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
-    std::vector<M> scratch(static_cast<size_t>(room));
+
+  void run() {
+    const int64_t rows = outer_.count(), pieces = (rows + row_piece - 1) / row_piece;
+    const bool sums = std::any_of(operands_, operands_ + count_, [](const Operand& o) { return o.sums; });
+    if (!sums) {
+      return parallel_for(rows, rows * std::max<int64_t>(n_, 1),
+                          [&](int64_t begin, int64_t end) { walk(begin, end, nullptr); });
+    }
+    std::vector<M> parts(static_cast<size_t>(pieces * room_));
+    parallel_for(pieces, rows * std::max<int64_t>(n_, 1), [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece) {
+        walk(piece * row_piece, std::min(rows, (piece + 1) * row_piece), parts.data() + piece * room_);
+      }
+    });
+    for (int k = 0; k < count_; ++k) {
+      if (operands_[k].sums && views_[k]) add_up(k, pieces, parts.data() + place_[k]);
+    }
+  }
+
+ private:
+  // Rows of one range. `part`, when there are sums, holds those of this piece.
+  void walk(int64_t begin, int64_t end, M* part) const {
+    std::vector<M> scratch(static_cast<size_t>(room_));
     M* pointer[max_operands] = {};
     int64_t loaded[max_operands];  // where each read operand was taken from: rows that share one (a mask) load it once
-    std::fill_n(loaded, count, int64_t{-1});
+    std::fill_n(loaded, count_, int64_t{-1});
     for (int64_t row = begin; row < end; ++row) {
-      for (int k = 0; k < count; ++k) {
-        M* buffer = scratch.data() + place[k];
-        const int64_t at = outer.offset(k, row);
-        if (operands[k].writes) {
-          pointer[k] = views[k] ? target_any(views[k], at, stride[k], buffer) : buffer;
-        } else if (views[k] && at != loaded[k]) {  // read only: row() hands it on, and formulas take it as const M*
-          pointer[k] = const_cast<M*>(load_any(views[k], at, stride[k], length[k], buffer));
+      for (int k = 0; k < count_; ++k) {
+        const Operand& operand = operands_[k];
+        M* buffer = scratch.data() + place_[k];
+        const int64_t at = outer_.offset(k, row);
+        if (operand.random) {
+          const int64_t drawn = views_[k] ? views_[k].template as<int64_t>()[at] : row;
+          pointer[k] = random_block(operand.draw, drawn * n_, n_, buffer);
+        } else if (operand.sums) {
+          pointer[k] = part + place_[k];
+        } else if (operand.writes) {
+          pointer[k] = views_[k] ? target_any(views_[k], at, stride_[k], buffer) : buffer;
+        } else if (views_[k] && at != loaded[k]) {  // read only: row() hands it on, and formulas take it as const M*
+          pointer[k] = const_cast<M*>(load_any(views_[k], at, stride_[k], length_[k], buffer));
           loaded[k] = at;
         }
       }
-      run(formula.f, n, row, pointer);
-      for (int k = 0; k < count; ++k) {
-        if (operands[k].writes && views[k])
-          store_any<M>(pointer[k], views[k], outer.offset(k, row), stride[k], length[k]);
+      function_(formula_.f, n_, row, pointer);
+      for (int k = 0; k < count_; ++k) {
+        if (operands_[k].writes && !operands_[k].sums && views_[k])
+          store_any<M>(pointer[k], views_[k], outer_.offset(k, row), stride_[k], length_[k]);
       }
     }
-  });
-}
+  }
+
+  void add_up(int k, int64_t pieces, M* first) const {
+    std::vector<M> none;
+    if (pieces == 0) none.resize(static_cast<size_t>(n_));
+    M* total = pieces == 0 ? none.data() : first;
+    for (int64_t piece = 1; piece < pieces; ++piece) {
+      const M* next = first + piece * room_;
+      for (int64_t i = 0; i < n_; ++i) total[i] += next[i];
+    }
+    store_any<M>(total, views_[k], 0, stride_[k], n_);
+  }
+
+  static constexpr int64_t row_piece = 64;  // rows whose sums are taken together
+
+  const RowFormula& formula_;
+  RowFunction<M> function_;
+  const Operand* operands_;
+  int count_;
+  int64_t n_, room_ = 0;
+  View views_[max_operands];
+  Plan outer_;
+  int64_t length_[max_operands], stride_[max_operands], place_[max_operands];
+};
 
 }  // namespace
 
@@ -236,8 +294,8 @@ void run_fold(const BlockFormula& formula, const Shape& full_shape, const Operan
 }
 
 void run_rows(const RowFormula& formula, const Shape& full_shape, const Operand* operands, int count) {
-  if (any_f64(operands, count)) return rows_as(formula, formula.f64, full_shape, operands, count);
-  rows_as(formula, formula.f32, full_shape, operands, count);
+  if (any_f64(operands, count)) return RowWalk<double>(formula, formula.f64, full_shape, operands, count).run();
+  RowWalk<float>(formula, formula.f32, full_shape, operands, count).run();
 }
 
 }  // namespace mixtape::kernels::detail

@@ -56,7 +56,8 @@ Places<count> places_of(const Operand* operands) {
   for (int k = 0; k < count; ++k) {
     const View& v = operands[k].view;
     if (v && v.dtype == DType::f64) fail(ErrorKind::internal, "E-DEVICE", "f64 is for gradient checks on the CPU");
-    const bool statistic = v && (v.shape.rank() == 0 || v.shape.back() == 1);
+    if (operands[k].sums) fail(ErrorKind::internal, "E-DEVICE", "sums over rows are not there on a GPU yet");
+    const bool statistic = v && !operands[k].random && (v.shape.rank() == 0 || v.shape.back() == 1);
     const int64_t inner = v && !statistic ? v.strides.back() : 1;
     places.at[k] = {v.data, v.dtype, operands[k].writes, operands[k].random, statistic, inner, operands[k].draw};
   }
@@ -200,8 +201,11 @@ __global__ void rows_kernel(F f, Places<operands> places, Plan outer, int64_t ro
     for (int k = 0; k < operands; ++k) {
       const Place& p = places.at[k];
       const int64_t length = p.statistic ? 1 : n, stride = p.inner_stride, at = offset_of(outer, k, row);
-      pointer[k] = p.data || p.writes ? next : nullptr;
-      if (!p.writes && p.data) {
+      pointer[k] = p.data || p.writes || p.random ? next : nullptr;
+      if (p.random) {
+        const int64_t drawn = p.data ? static_cast<const int64_t*>(p.data)[at] : row;
+        for (int64_t i = threadIdx.x; i < length; i += blockDim.x) next[i] = load(p, 0, drawn * n + i);
+      } else if (!p.writes && p.data) {
         for (int64_t i = threadIdx.x; i < length; i += blockDim.x) next[i] = load(p, at + i * stride, 0);
       }
       next += length;

@@ -31,10 +31,12 @@
 
 namespace mixtape::kernels {
 
-/// An operand of a loop: a view that is read or written, or random coordinates that stand for 16 bits an element.
+/// An operand of a loop: a view that is read, written or summed, or random coordinates that stand for 16 bits an
+/// element.
 struct Operand {
   View view;
   bool writes = false;
+  bool sums = false;
   bool random = false;
   RngCoordinates draw = {};
   Operand(const View& v) : view(v) {}
@@ -44,6 +46,20 @@ struct Operand {
 inline Operand write(const View& view) {
   Operand operand(view);
   operand.writes = true;
+  return operand;
+}
+/// An operand [n] of `rows` to which each row adds: the formula gets an array that other rows added to before it. The
+/// sum's order is fixed: by pieces of `rows`, whoever walks them. CPU only.
+inline Operand sum_rows_into(const View& view) {
+  Operand operand = write(view);
+  operand.sums = true;
+  return operand;
+}
+/// Random operands of `rows`: row r draws the elements of row places[r] (i64 [rows.., 1]) of a tensor with rows of the
+/// same length; absent places: of row r.
+inline Operand random_rows(const RngCoordinates& at, const View& places = {}) {
+  Operand operand(at);
+  operand.view = places;
   return operand;
 }
 
@@ -205,7 +221,7 @@ void fold(const F& f, const Shape& full_shape, const View& out, const In&... in)
 
 /// Calls f(lanes, n, row, operand…) for each row: the last axis of `full_shape`, of size n. Every operand is an array
 /// of n elements, or one element where its last axis has size 1 (a statistic). Written ones are stored after the call;
-/// an absent operand is a null pointer when read and a scratch row when written.
+/// an absent operand is a null pointer when read, a scratch row when written or summed.
 template <class F, class... Op>
 void rows(const F& f, const Shape& full_shape, const Op&... operand) {
   const Operand operands[] = {operand...};

@@ -10,6 +10,9 @@ namespace mixtape::kernels {
 int thread_count() { return omp_get_max_threads(); }
 
 void set_thread_count(int threads) {
+#if defined(__SANITIZE_THREAD__)
+  return omp_set_num_threads(1);  // ThreadSanitizer does not see libgomp's barriers
+#endif
   if (threads > 0) return omp_set_num_threads(threads);
   cpu_set_t usable;  // what the process may run on, not what the machine has
   const int cores = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : omp_get_num_procs();

@@ -5,7 +5,7 @@
 
 namespace mixtape::kernels {
 
-inline constexpr int max_operands = 8;
+inline constexpr int max_operands = 12;
 
 /// Dimensions of size 1 are dropped, neighbours that every operand walks alike are merged; order is kept.
 struct Plan {

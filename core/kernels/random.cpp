@@ -18,20 +18,20 @@ constexpr int drawn = group * 8;  // elements that they serve
 
 #if defined(__AVX2__)
 // One block in each 64-bit lane.
-struct Lanes {
+struct PhiloxLanes {
   __m256i bits;
-  Lanes() = default;
-  Lanes(__m256i value) : bits(value) {}
-  explicit Lanes(uint32_t value) : bits(_mm256_set1_epi64x(value)) {}
-  friend Lanes operator^(Lanes a, Lanes b) { return _mm256_xor_si256(a.bits, b.bits); }
-  friend Lanes operator>>(Lanes a, int n) { return _mm256_srli_epi64(a.bits, n); }
-  friend Lanes low_product(Lanes c, uint32_t m) { return _mm256_mul_epu32(c.bits, Lanes(m).bits); }
+  PhiloxLanes() = default;
+  PhiloxLanes(__m256i value) : bits(value) {}
+  explicit PhiloxLanes(uint32_t value) : bits(_mm256_set1_epi64x(value)) {}
+  friend PhiloxLanes operator^(PhiloxLanes a, PhiloxLanes b) { return _mm256_xor_si256(a.bits, b.bits); }
+  friend PhiloxLanes operator>>(PhiloxLanes a, int n) { return _mm256_srli_epi64(a.bits, n); }
+  friend PhiloxLanes low_product(PhiloxLanes c, uint32_t m) { return _mm256_mul_epu32(c.bits, PhiloxLanes(m).bits); }
 };
 
 void draw_group(const RngCoordinates& at, uint64_t block, uint16_t* draws) {
   const __m256i first = _mm256_set1_epi64x(static_cast<long long>(block));
-  Lanes c[4];
-  philox_block(at, Lanes(_mm256_add_epi64(first, _mm256_setr_epi64x(0, 1, 2, 3))), c);
+  PhiloxLanes c[4];
+  philox_block(at, PhiloxLanes(_mm256_add_epi64(first, _mm256_setr_epi64x(0, 1, 2, 3))), c);
   // Low halves of two words together; then lanes 0 and 2, 1 and 3 of both pairs beside each other.
   const __m256i front = _mm256_blend_epi32(c[0].bits, _mm256_slli_epi64(c[1].bits, 32), 0xaa);
   const __m256i back = _mm256_blend_epi32(c[2].bits, _mm256_slli_epi64(c[3].bits, 32), 0xaa);

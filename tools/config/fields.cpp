@@ -139,9 +139,10 @@ const std::vector<Block> table = {
     {.name = "padding", .type = Type::choice, .slot = slot<&Config::data, &DataConfig::padding>(),
      .choices = {{.value = "longest", .synonyms = {"true", "dynamic"}},
                  {.value = "max_length", .synonyms = {"max", "maximum", "fixed"}},
-                 {.value = "packed", .synonyms = {"none", "packing"}, .not_built = "batches without padding tokens"}},
+                 {.value = "packed", .synonyms = {"none", "packing"}}},
      .synonyms = {"pad", "pad_to_max_length"},
-     .doc = "Pad a batch to its longest text, or every batch to tokenizer.max_length."},
+     .doc = "Pad a batch to its longest text, or every batch to tokenizer.max_length, or lay texts end to end without "
+            "padding."},
     {.name = "length_bucketing", .type = Type::boolean, .slot = slot<&Config::data, &DataConfig::length_bucketing>(),
      .synonyms = {"group_by_length", "bucketing", "bucket"},
      .doc = "Put texts of similar length into a batch: sorted within chunks of 50 batches."},

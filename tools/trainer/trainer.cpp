@@ -18,14 +18,21 @@ Trainer::Parts with_optimizer(Trainer::Parts parts) {
   return parts;
 }
 
+data::Padding padding_of(const config::DataConfig& config) {
+  switch (config.padding) {
+    case config::Padding::longest: return data::Padding::longest;
+    case config::Padding::max_length: return data::Padding::max_length;
+    default: return data::Padding::packed;
+  }
+}
+
 data::LoaderOptions loader_options(const config::Config& config, const data::Tokenizer& tokenizer, DType labels) {
   data::LoaderOptions options;
   options.plan = {.batch_size = config.trainer.per_device_train_batch_size,
                   .shuffle = config.data.shuffle,
                   .length_bucketing = config.data.length_bucketing,
                   .seed = static_cast<uint64_t>(config.trainer.seed)};
-  options.collate = {.padding = config.data.padding == config::Padding::max_length ? data::Padding::max_length
-                                                                                   : data::Padding::longest,
+  options.collate = {.padding = padding_of(config.data),
                      .max_length = config.tokenizer.max_length,
                      .pad_id = tokenizer.vocab().special().pad,
                      .label_dtype = labels};

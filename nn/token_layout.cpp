@@ -1,0 +1,32 @@
+#include "nn/token_layout.h"
+
+#include "core/factory.h"
+
+namespace mixtape::nn {
+
+TokenLayout padded_layout(int64_t sequences, int64_t length, const Tensor& visible) {
+  std::vector<int64_t> offsets(static_cast<size_t>(sequences) + 1);
+  for (size_t s = 0; s < offsets.size(); ++s) offsets[s] = static_cast<int64_t>(s) * length;
+  const Tensor all = from_ints(offsets, {sequences + 1});
+  offsets.pop_back();
+  const Tensor first = from_ints(offsets, {sequences});
+  return {.sequences = {all, length, visible}, .places = {}, .first_tokens = first, .first_places = first};
+}
+
+TokenLayout packed_layout(const Tensor& offsets, int64_t longest) {
+  const std::vector<double> ends = to_vector(offsets);
+  std::vector<int64_t> places, first_tokens, first_places;
+  for (size_t s = 0; s + 1 < ends.size(); ++s) {
+    const int64_t begin = static_cast<int64_t>(ends[s]), end = static_cast<int64_t>(ends[s + 1]);
+    first_tokens.push_back(begin);
+    first_places.push_back(static_cast<int64_t>(s) * longest);
+    for (int64_t i = begin; i < end; ++i) places.push_back(first_places.back() + i - begin);
+  }
+  const int64_t count = std::ssize(first_tokens), tokens = std::ssize(places);
+  return {.sequences = {offsets, longest, {}},
+          .places = from_ints(places, {tokens}),
+          .first_tokens = from_ints(first_tokens, {count}),
+          .first_places = from_ints(first_places, {count})};
+}
+
+}  // namespace mixtape::nn
