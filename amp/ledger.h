@@ -17,7 +17,7 @@ struct LedgerRow {
   std::vector<DType> out;      ///< one: all outputs of an op share it. Backward: the gradients of the inputs
   DType compute = DType::f32;  ///< the dtype of what is multiplied or evaluated; sums are f32 or wider everywhere. A
                                ///< CPU without 16-bit products multiplies the same values in f32, which is exact
-  Rule rule = Rule::keep;  ///< that was in force; forward only
+  Rule rule = Rule::keep;      ///< that was in force; forward only
   int64_t calls = 0;
   int64_t casts = 0;  ///< inputs that stage 1 cast for these calls
   int64_t bytes =

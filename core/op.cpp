@@ -118,18 +118,24 @@ std::string_view nearest_op(std::string_view name) {
   return best;
 }
 
-bool CastRule::fuses(const OpSchema& op) const {
-  const auto as_in_table = [&](const OpSchema& row) { return of(row) == row.info->precision.rule; };
-  if (!as_in_table(op)) return false;
+void for_each_absorbed(const OpSchema& op, const std::function<void(const OpSchema& row)>& f) {
   std::string_view names = op.info->absorbs;
   while (!names.empty()) {
     const size_t end = std::min(names.find(' '), names.size());
-    const OpSchema* row = find_op(names.substr(0, end));
-    if (!row) mixtape::fail(ErrorKind::internal, "E-OP-ARGS", message(op.info->name, " absorbs no row of the table"));
-    if (!as_in_table(*row)) return false;
+    const std::string_view name = names.substr(0, end);
+    const OpSchema* row = find_op(name);
+    if (!row) {
+      fail(ErrorKind::internal, "E-OP-ARGS", message(op.info->name, ": absorbs '", name, "', which is no row"));
+    }
+    f(*row);
     names.remove_prefix(std::min(end + 1, names.size()));
   }
-  return true;
+}
+
+bool CastRule::fuses(const OpSchema& op) const {
+  bool same = of(op) == op.info->precision.rule;
+  for_each_absorbed(op, [&](const OpSchema& row) { same = same && of(row) == row.info->precision.rule; });
+  return same;
 }
 
 namespace detail {

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -253,6 +254,9 @@ template <Operator Op>
 const OpSchema& schema_of() {
   return detail::schema_storage<Op>;
 }
+
+/// Calls f(row) for each row that a fused one absorbs. Throws E-OP-ARGS for a name that is no row's.
+void for_each_absorbed(const OpSchema& op, const std::function<void(const OpSchema& row)>& f);
 
 /// All rows, in the order of their names. Constant once main runs.
 const std::vector<const OpSchema*>& registry();

@@ -1,4 +1,5 @@
 #include "ops/losses.h"
+#include "ops/operators.h"
 #include "ops/softmax.h"
 
 namespace mixtape::ops {
@@ -61,6 +62,7 @@ struct CrossEntropy {
       .precision = Rule::full,  // log-softmax, smoothing, reduction and the returned loss in f32
       .inputs = {Input{"logits"}, Input{"targets", Role::index}},
       .saves = saves_inputs(0, 1),
+      .absorbs = "log_softmax nll",
       .twice = true,
       .doc =
           "nll of log_softmax in one pass, averaged over the targets that are not ignore_index; with label smoothing "
@@ -148,8 +150,35 @@ const Register<CrossEntropy> cross_entropy_row;
 
 }  // namespace
 
+namespace {
+
+// nll of log_softmax as two calls; smoothing adds the mean of all classes' -log p.
+Tensor composed_cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options,
+                              double smoothing) {
+  const Tensor log_probs = log_softmax(logits);
+  if (smoothing == 0) return nll(log_probs, targets, options);
+  ClassLossOptions each = options;
+  each.reduction = Reduction::none;
+  if (options.reduction == Reduction::mean) each.items = 0;  // divides below
+  std::vector<bool> ignored;
+  for (const double target : to_vector(targets)) {
+    ignored.push_back(target == static_cast<double>(options.ignore_index));
+  }
+  const Tensor uniform = masked_fill(mean(log_probs, -1), from_bools(ignored, targets.shape()), 0.0);
+  const Tensor losses = (1 - smoothing) * nll(log_probs, targets, each) - smoothing * uniform;
+  if (options.reduction == Reduction::none) return losses;
+  if (options.reduction == Reduction::sum) return sum(losses);
+  const auto own = static_cast<double>(std::count(ignored.begin(), ignored.end(), false));
+  return sum(losses) / (options.items > 0 ? options.items : own);
+}
+
+}  // namespace
+
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options,
                      double label_smoothing) {
+  if (!autograd::may_fuse<CrossEntropy>()) {
+    return composed_cross_entropy(logits, targets, options, label_smoothing);
+  }
   return autograd::apply(CrossEntropy{{options}, label_smoothing}, {logits, targets})[0];
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/gradcheck.h"
+
 namespace mixtape::optest {
 namespace {
 
@@ -129,34 +131,14 @@ Jacobian differences(const Case& c, const Tensors& f64_inputs, const std::functi
   for (int i = 0; i < f64_inputs.size(); ++i) {
     if (!c.is_float_input(i)) continue;
     const Numbers base = to_vector(f64_inputs[i]);
-    Tensors moved = f64_inputs;
-    moved[i] = copy_of(f64_inputs[i]);
-    double* place = moved[i].data<double>();
-    const auto central = [&](size_t k, double h) {
-      place[k] = base[k] + h;
-      Numbers high = f(moved);
-      place[k] = base[k] - h;
-      const Numbers low = f(moved);
-      place[k] = base[k];
-      for (size_t o = 0; o < high.size(); ++o) {
-        // An output that stays infinite (the logarithm of a hidden place) does not move.
-        high[o] = high[o] == low[o] ? 0 : (high[o] - low[o]) / (2 * h);
-      }
-      return high;
-    };
     for (size_t k = 0; k < base.size(); ++k) {
       result.x.push_back(base[k]);
-      if (!c.perturbs(i)) {
-        result.column.emplace_back(result.column.empty() ? Numbers(f(moved).size()) : Numbers(result.column[0].size()));
-        continue;
+      if (c.perturbs(i)) {
+        result.column.push_back(autograd::difference(f, f64_inputs, i, static_cast<int64_t>(k), richardson));
+      } else {
+        const size_t outputs = result.column.empty() ? f(f64_inputs).size() : result.column[0].size();
+        result.column.emplace_back(outputs);
       }
-      const double h = 1e-3 * std::max(std::abs(base[k]), 0.1);
-      Numbers d = central(k, h);
-      if (richardson) {
-        const Numbers half_step = central(k, h / 2);
-        for (size_t o = 0; o < d.size(); ++o) d[o] = (4 * half_step[o] - d[o]) / 3;
-      }
-      result.column.push_back(std::move(d));
     }
   }
   result.outputs = result.column.empty() ? 0 : result.column[0].size();

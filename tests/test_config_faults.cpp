@@ -88,7 +88,7 @@ const std::vector<Fault> unknown_keys = {
     {with("\"model\": {\"config\": {\"hidden_act\": \"relu\"}}"), unknown, "2:22", {"GELU"}},
     {with("\"trainer.seed\": 3"), unknown, "2:1 ", {"trainer.seed", "nest"}},
     {with("\"amp\": {\"overrides.softmax\": \"full\"}"), unknown, "2:9", {"nest"}},
-    {with("\"amp\": {\"completely_unlike\": 1}"), unknown, "2:9", {"unknown key.\n"}},
+    {with("\"amp\": {\"completely_unlike\": 1}"), unknown, "2:9", {"unknown key. amp holds: dtype, policy, "}},
     {with("\"\": 1"), unknown, "2:1", {"unknown key."}},
     {with("/* \u00e4\u00f6\u00fc */ \"zzzzzz\": 1"), unknown, "2:11", {"zzzzzz"}},  // columns count characters
 };
@@ -327,8 +327,8 @@ TEST_CASE("config faults: a flood stays short") {
   for (int i = 1; i < 60'000; ++i) keys += ",\"k" + std::to_string(i) + "\": 0";
   const std::string text = report(with(keys));
   CHECK(contains(text, "60000 errors, nothing was started."));
-  CHECK(contains(text, "and 59950 more"));
-  CHECK(text.size() < 20'000);
+  CHECK(contains(text, "and 59800 more"));
+  CHECK(text.size() < 30'000);
   CHECK(report("{\"" + std::string(900'000, 'k') + "\": 1}").size() < 2'000);
 }
 

@@ -218,3 +218,25 @@ TEST_CASE("a fused row differentiates once and says what does it twice") {
   };
   CHECK(tests::contains(tests::error_text([&] { (void)twice(); }), "under a ComposedGuard"));
 }
+
+TEST_CASE("cross_entropy is nll of log_softmax, with smoothing, ignored targets and every reduction") {
+  const Tensor logits = randn({5, 4}, {.stream = rng_stream::test}).set_requires_grad();
+  const Tensor targets = from_ints({0, 3, -100, 1, 3}, {5});
+  for (const double smoothing : {0.0, 0.2}) {
+    for (const auto reduction : {ops::Reduction::mean, ops::Reduction::sum, ops::Reduction::none}) {
+      for (const double items : {0.0, 7.0}) {
+        if (items > 0 && reduction != ops::Reduction::mean) continue;
+        const auto run = [&] {
+          const Tensor loss = ops::cross_entropy(logits, targets, {.reduction = reduction, .items = items}, smoothing);
+          std::vector<double> all = to_vector(loss);
+          const std::vector<double> g = to_vector(autograd::grad({ops::sum(loss)}, {logits})[0]);
+          all.insert(all.end(), g.begin(), g.end());
+          return all;
+        };
+        const std::vector<double> fused = run();
+        const ComposedGuard composed;
+        CHECK(distance(fused, run()) < 1e-6);
+      }
+    }
+  }
+}

@@ -144,6 +144,10 @@ bool check_field(const ShortRun& run, const Field& field) {
   sets.push_back(field.path() + "=" + other);
   if (!is_built(run, sets)) return false;
   CAPTURE(other);
+  if (field.path() == "threads") {  // moves last bits, and only of products that are large enough to be shared
+    CHECK(field.trajectory);
+    return true;
+  }
   CHECK((run.weights(sets) != before) == field.trajectory);
   return true;
 }

@@ -244,6 +244,11 @@ std::string bench_step(const config::Config& config, const StepBench& options) {
          message("--lengths holds ", static_cast<int64_t>(options.lengths.size()), " lengths, less than one batch of ",
                  options.batch));
   }
+  if (options.seq > config.model.config.max_position_embeddings) {
+    fail(ErrorKind::config, "E-USAGE",
+         message("--seq ", options.seq, " is more than the model's ", config.model.config.max_position_embeddings,
+                 " positions (model.config.max_position_embeddings)"));
+  }
   kernels::set_thread_count(static_cast<int>(config.threads));
   const int64_t vocab_size =
       options.has_vocabulary ? data::Vocab::load(config.tokenizer.vocab).size() : bert_vocabulary;

@@ -8,6 +8,7 @@
 #include "tools/bench.h"
 #include "tools/commands.h"
 #include "tools/config/config.h"
+#include "tools/trainer/setup.h"
 
 namespace mixtape::tools {
 namespace {
@@ -45,7 +46,8 @@ std::vector<int64_t> read_lengths(const std::string& path) {
 }
 
 void run_step(BenchOptions options) {
-  const config::Config config = load(options);
+  config::Config config = load(options);
+  trainer::take_from_pretrained(config);
   for (const std::string& warning : config.warnings) note(warning);
   options.step.has_vocabulary = !options.config.empty();
   options.step.lengths = read_lengths(options.lengths);

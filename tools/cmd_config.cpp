@@ -9,6 +9,7 @@
 #include "tools/config/config.h"
 #include "tools/config/describe.h"
 #include "tools/config/show.h"
+#include "tools/trainer/setup.h"
 
 namespace mixtape::tools {
 namespace {
@@ -21,6 +22,14 @@ struct ConfigOptions {
   bool markdown = false;
 };
 
+/// What a run would use: with the values that a model's directory decides, if it can be read here.
+config::Config resolved(const ConfigOptions& options) {
+  config::Config config = load_config(options.file, options.sets);
+  std::error_code ignored;
+  if (std::filesystem::exists(config.model.pretrained + "/config.json", ignored)) trainer::take_from_pretrained(config);
+  return config;
+}
+
 void show(const ConfigOptions& options) {
   if (options.markdown) return print(config::reference_page());
   if (options.file.empty()) {
@@ -28,7 +37,7 @@ void show(const ConfigOptions& options) {
       fail(ErrorKind::config, "E-USAGE", "--set changes a configuration: mixtape config show CONFIG --set …");
     return print(options.json ? config::show_json({}) : config::show_text({}));
   }
-  const config::Config config = load_config(options.file, options.sets);
+  const config::Config config = resolved(options);
   print(options.json ? config::show_json(config) : config::show_text(config));
 }
 
@@ -55,7 +64,7 @@ void explain(ConfigOptions options) {
       fail(ErrorKind::config, "E-USAGE", "--set changes a configuration: mixtape config explain CONFIG KEY --set …");
     return print(config::explain(options.file, nullptr));
   }
-  const config::Config config = load_config(options.file, options.sets);
+  const config::Config config = resolved(options);
   print(config::explain(options.key, &config));
 }
 

@@ -8,13 +8,13 @@ namespace mixtape::tools {
 namespace {
 
 struct EvaluateOptions {
-  std::string dir, split = "test", data_dir;
+  std::string dir, split = "test", data_dir, dtype;
   bool quiet = false;
 };
 
 void evaluate(const EvaluateOptions& options) {
   trainer::Progress progress(options.quiet ? trainer::Verbosity::quiet : trainer::Verbosity::normal);
-  const trainer::SavedRun run(options.dir, progress);
+  const trainer::SavedRun run(options.dir, options.dtype, progress);
   const trainer::Metrics metrics = run.evaluate(options.split, options.data_dir, progress);
   trainer::Json out = trainer::Json::object().set("split", options.split);
   metrics.append_to(out, run.class_names());
@@ -30,6 +30,7 @@ void add_evaluate(Program& program) {
   verb.option("--split", options->split, {.doc = "val or test", .shows_default = true, .words = {"val", "test"}});
   verb.option("--data-dir", options->data_dir,
               {.doc = "another folder than the run's, with the same classes", .placeholder = "D"});
+  add_dtype_option(verb, options->dtype);
   verb.flag("-q,--quiet", options->quiet, "no progress");
   verb.action([options] { evaluate(*options); });
 }

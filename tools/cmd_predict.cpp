@@ -10,7 +10,7 @@ namespace mixtape::tools {
 namespace {
 
 struct PredictOptions {
-  std::string dir, file = "-", format = "jsonl";
+  std::string dir, file = "-", format = "jsonl", dtype;
 };
 
 std::string as_json(const trainer::Prediction& prediction, const std::vector<std::string>& names) {
@@ -27,7 +27,7 @@ std::string as_json(const trainer::Prediction& prediction, const std::vector<std
 void predict(const PredictOptions& options) {
   trainer::Progress progress;
   LineReader reader(options.file);
-  const trainer::SavedRun run(options.dir, progress);
+  const trainer::SavedRun run(options.dir, options.dtype, progress);
   const std::vector<std::string>& names = run.class_names();
   for (std::string text; reader.next(text);) {
     const trainer::Prediction prediction = run.predict(text);
@@ -53,6 +53,7 @@ void add_predict(Program& program) {
               {.doc = "jsonl: label, score and probabilities; label: the name; tsv: name, score",
                .shows_default = true,
                .words = {"jsonl", "label", "tsv"}});
+  add_dtype_option(verb, options->dtype);
   verb.action([options] { predict(*options); });
 }
 

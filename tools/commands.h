@@ -40,6 +40,9 @@ config::Config load_config(const std::string& file, const std::vector<std::strin
 /// Adds `--set a.b=VALUE`, once for each value; they stay in the order of the command line.
 void add_set_option(Verb& verb, std::vector<std::string>& sets);
 
+/// Adds `--dtype off|bf16|fp16`: what a run's model computes in now; without it, what it was trained in.
+void add_dtype_option(Verb& verb, std::string& dtype);
+
 /// Writes to stdout at once. A full disk or a closed pipe is an Error of kind io, so that cut output never looks
 /// complete.
 void print(const std::string& text);

@@ -86,6 +86,12 @@ void add_set_option(Verb& verb, std::vector<std::string>& sets) {
               {.doc = "change a key of the configuration: --set trainer.seed=7", .placeholder = "a.b=VALUE"});
 }
 
+void add_dtype_option(Verb& verb, std::string& dtype) {
+  verb.option(
+      "--dtype", dtype,
+      {.doc = "precision to compute in, instead of the run's own (amp.dtype)", .words = {"off", "bf16", "fp16"}});
+}
+
 void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     fail(ErrorKind::io, "E-IO-STDOUT", std::string("writing to the standard output failed: ") + std::strerror(errno));

@@ -213,13 +213,26 @@ class Assignment {
   std::string path_;
 };
 
+/// "here are: seed, max_steps, …": what a section may hold.
+std::string known_keys(const std::string& section) {
+  std::vector<std::string> names;
+  for (const Section& inner : sections()) {
+    if (section_of(inner.path) == section) names.emplace_back(name_of(inner.path));
+  }
+  for (const Field& field : fields()) {
+    if (field.section == section) names.emplace_back(field.name);
+  }
+  return (section.empty() ? "the top level holds: " : section + " holds: ") + joined(names);
+}
+
 void unknown_key(Checking& checking, const std::string& section, const Member& member) {
-  constexpr size_t worth_a_search = 50;  // as many as are shown; a wrong file may hold thousands
+  constexpr size_t worth_a_search = 50;  // a wrong file may hold thousands
   Suggestion suggestion;
   if (member.key.find('.') != std::string::npos) {
     suggestion.text = "a dotted path is for --set; in the file, nest the objects: {\"trainer\": {\"seed\": 1}}";
   } else if (checking.key_problems.size() < worth_a_search) {
     suggestion = suggest_key(section, member.key, false);
+    if (suggestion.text.empty()) suggestion.text = known_keys(section);
   }
   checking.key_problems.push_back({"E-CONFIG-UNKNOWN-KEY", member.at, join_path(section, member.key),
                                    "unknown key." + (suggestion.text.empty() ? "" : " " + suggestion.text)});

@@ -86,11 +86,10 @@ std::string starting_section(std::string_view section, const std::string& indent
 std::vector<std::string> starting_sections(std::string_view outer, const std::string& indent) {
   std::vector<std::string> parts;
   for (const Section& section : sections()) {
-    const size_t dot = section.path.rfind('.');
-    if ((dot == std::string_view::npos ? std::string_view() : section.path.substr(0, dot)) != outer) continue;
+    if (section_of(section.path) != outer) continue;
     parts.push_back(message(wrapped(std::string(section.doc), indent + "// "), indent,
-                            quote_json(section.path.substr(dot + 1)), ": {\n",
-                            starting_section(section.path, indent + "  "), indent, "}"));
+                            quote_json(name_of(section.path)), ": {\n", starting_section(section.path, indent + "  "),
+                            indent, "}"));
   }
   return parts;
 }

@@ -324,8 +324,9 @@ const std::vector<Block> table = {
                  {.value = "cuda", .synonyms = {"gpu", "cuda:0"}, .not_built = "the CUDA device"}},
      .synonyms = {"gpu", "use_cuda", "no_cuda", "accelerator"}, .doc = "Where to compute; auto takes the CPU."},
     {.name = "threads", .type = Type::integer, .slot = slot<&Config::threads>(), .range = between(0, 1024),
-     .trajectory = false, .synonyms = {"num_threads", "n_threads", "omp_num_threads", "cores", "workers"},
-     .doc = "Threads; 0: all cores. Another number may change the last bit of a library's matrix product."}
+     .synonyms = {"num_threads", "n_threads", "omp_num_threads", "cores", "workers"},
+     .doc = "Threads; 0: all cores. Another number may change the last bits of a library's matrix product, and with "
+            "them the run: it goes on only with the number that it began with."}
   }}
 };
 

@@ -101,6 +101,9 @@ const Section* find_section(std::string_view path);
 
 /// `section`.`name`, or `name` alone on the top level.
 std::string join_path(std::string_view section, std::string_view name);
+/// Both parts again: "model.config" and "hidden_size"; the section is empty on the top level.
+std::string_view section_of(std::string_view path);
+std::string_view name_of(std::string_view path);
 
 /// The words that are built, as `"a", "b" or "c"`.
 std::string list_choices(const std::vector<Choice>& choices);

@@ -48,6 +48,12 @@ std::string join_path(std::string_view section, std::string_view name) {
   return section.empty() ? std::string(name) : message(section, ".", name);
 }
 
+std::string_view section_of(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+std::string_view name_of(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
 std::string Field::path() const { return join_path(section, name); }
 
 std::string Field::json(const Config& config) const {

@@ -39,9 +39,8 @@ struct Target {
 };
 
 Target find_target(const std::string& path) {
-  const size_t dot = path.rfind('.');
-  const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
-  if (const Field* field = find_field(section, path.substr(dot + 1))) return {field, false};
+  const std::string_view section = section_of(path);
+  if (const Field* field = find_field(section, name_of(path))) return {field, false};
   for (const Field& field : fields()) {
     if (field.type == Type::rules && field.path() == section) return {&field, true};
   }

@@ -10,11 +10,7 @@ namespace {
 
 using Paths = std::vector<std::string_view>;
 
-const Field& field_at(std::string_view path) {
-  const size_t dot = path.rfind('.');
-  return *(dot == std::string_view::npos ? find_field("", path)
-                                         : find_field(path.substr(0, dot), path.substr(dot + 1)));
-}
+const Field& field_at(std::string_view path) { return *find_field(section_of(path), name_of(path)); }
 
 class Rules {
  public:

@@ -100,11 +100,9 @@ std::string section_schema(std::string_view section, std::string_view doc, const
     properties += message(properties.empty() ? "" : ",", "\n", indent, "    ", property);
   };
   for (const Section& inner : sections()) {
-    const size_t dot = inner.path.rfind('.');
-    const std::string_view outer = dot == std::string_view::npos ? std::string_view() : inner.path.substr(0, dot);
-    if (outer != section) continue;
-    add(message(quote_json(inner.path.substr(dot + 1)), ": {\n", section_schema(inner.path, inner.doc, indent + "    "),
-                "\n", indent, "    }"));
+    if (section_of(inner.path) != section) continue;
+    add(message(quote_json(name_of(inner.path)), ": {\n", section_schema(inner.path, inner.doc, indent + "    "), "\n",
+                indent, "    }"));
   }
   for (const Field& field : fields()) {
     if (field.section == section) add(property(field));

@@ -12,11 +12,9 @@ namespace {
 std::string members(const Config& config, std::string_view section, const std::string& indent) {
   std::vector<std::string> parts;
   for (const Section& inner : sections()) {
-    const size_t dot = inner.path.rfind('.');
-    const std::string_view outer = dot == std::string_view::npos ? std::string_view() : inner.path.substr(0, dot);
-    if (outer != section) continue;
+    if (section_of(inner.path) != section) continue;
     const std::string body = members(config, inner.path, indent + "  ");
-    const std::string_view name = inner.path.substr(dot + 1);
+    const std::string_view name = name_of(inner.path);
     parts.push_back(message(quote_json(name), ": {", body, body.empty() ? "" : "\n" + indent + "  ", "}"));
   }
   for (const Field& field : fields()) {
@@ -96,13 +94,20 @@ bool counts(const Config& config, const Field& field) {
   return true;
 }
 
+namespace {
+/// What a reader wants to see: what counts, and what came from a model's directory.
+bool shown(const Config& config, const Field& field) {
+  return counts(config, field) || config.origin(field.path()).kind == Origin::Kind::pretrained;
+}
+}  // namespace
+
 std::string to_json(const Config& config) { return object(config, "") + "\n"; }
 
 std::string show_text(const Config& config) {
   std::vector<std::pair<std::string, std::string>> lines;
   size_t width = 0;
   for (const Field& field : fields()) {
-    if (!counts(config, field)) continue;
+    if (!shown(config, field)) continue;
     const bool lacking = field.required && !config.origins.count(field.path());  // only without a file
     lines.emplace_back(message(field.path(), " = ", lacking ? "null" : field.json(config)),
                        lacking ? "required" : config.origin(field.path()).text());
@@ -118,7 +123,7 @@ std::string show_text(const Config& config) {
 std::string show_json(const Config& config) {
   std::string origins;
   for (const Field& field : fields()) {
-    if (!counts(config, field)) continue;
+    if (!shown(config, field)) continue;
     origins += message(origins.empty() ? "" : ",", "\n    ", quote_json(field.path()), ": ",
                        quote_json(config.origin(field.path()).text()));
   }

@@ -36,12 +36,6 @@ bool same_name(std::string_view key, std::string_view name, const std::vector<st
                                                  [&](std::string_view other) { return wanted == squeezed(other); });
 }
 
-std::string_view last_part(std::string_view path) { return path.substr(path.rfind('.') + 1); }
-std::string_view parent(std::string_view path) {
-  const size_t dot = path.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
-}
-
 /// Something that a key may have meant: a field or a section.
 struct Candidate {
   std::string path;
@@ -70,7 +64,7 @@ std::vector<Candidate> candidates_for(std::string_view section, std::string_view
   };
   for (const Field& field : fields()) consider(field.path(), field.section, field.name, field.hint(), field.synonyms);
   for (const Section& other : sections()) {
-    consider(std::string(other.path), parent(other.path), last_part(other.path), "a section", other.synonyms);
+    consider(std::string(other.path), section_of(other.path), name_of(other.path), "a section", other.synonyms);
   }
   return out;
 }
@@ -126,7 +120,7 @@ Suggestion suggest_key(std::string_view section, std::string_view key, bool whol
   std::vector<std::string> words;
   for (const Candidate& c : found) {
     words.push_back(
-        message(quote_json(c.here && !whole_paths ? last_part(c.path) : std::string_view(c.path)), " (", c.hint, ")"));
+        message(quote_json(c.here && !whole_paths ? name_of(c.path) : std::string_view(c.path)), " (", c.hint, ")"));
     out.paths.push_back(c.path);
   }
   if (!words.empty()) out.text = message("did you mean ", list_words(words), "?");

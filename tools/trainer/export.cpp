@@ -82,6 +82,7 @@ void export_model(const std::string& dir, const std::string& given, Progress& pr
   fs::rename(draft.path, out, error);  // onto an empty directory, too
   if (error) refuse(out, "cannot be made: " + error.message());
   progress.note(message("exported ", source, " to ", out));
+  progress.note("transformers computes in f32: what it predicts is what mixtape predict DIR --dtype off does");
   if (*info.pooling == models::Pooling::pooler) {
     progress.note("transformers loads it as AutoModelForSequenceClassification");
   } else {

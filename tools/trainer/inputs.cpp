@@ -2,6 +2,7 @@
 
 #include "core/kernels/parallel.h"
 #include "tools/trainer/preflight.h"
+#include "tools/trainer/rehearsal.h"
 #include "tools/trainer/setup.h"
 
 namespace mixtape::trainer {
@@ -14,6 +15,7 @@ Inputs read_inputs(config::Config& config, const std::string& dir, Progress& pro
   const int64_t vocabulary = tokenizer.vocab().size();
   check_machine(config, dir, bert_config(config, vocabulary), task.train.lengths());
   auto model = make_model(config, vocabulary, task.class_names, progress);
+  rehearse(config, *model, progress);
   return {std::move(tokenizer), std::move(task), std::move(model)};
 }
 

@@ -11,11 +11,13 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
 #include "core/error.h"
 #include "data/file.h"
+#include "data/weight_file.h"
 
 namespace mixtape::trainer {
 namespace {
@@ -158,7 +160,17 @@ std::optional<RunDir> RunDir::recover(const std::string& given) {
   return dir;
 }
 
-bool RunDir::is_finished(const std::string& path) { return exists(path + "/metrics.json"); }
+bool RunDir::is_finished(const std::string& path) {
+  if (!exists(path + "/metrics.json")) return false;
+  try {
+    constexpr uint64_t most = uint64_t{1} << 24;
+    const std::string metrics = data::read_file(path + "/metrics.json", ErrorKind::io, "E-IO-READ", most);
+    (void)data::WeightFile::open(path + "/best");
+    return nlohmann::json::accept(metrics);
+  } catch (const Error&) {  // it goes on from its last checkpoint, and writes both again
+    return false;
+  }
+}
 
 std::string RunDir::existing_part(const std::string& given) {
   std::string path = without_slash(given);

@@ -40,7 +40,7 @@ class RunDir {
   /// E-IO-DIR (io) for a directory that holds something else. Holds the lock from then on, and has deleted temporary
   /// files that killed runs left.
   static std::optional<RunDir> recover(const std::string& path);
-  /// metrics.json is the last that a run writes.
+  /// Whether the last that a run writes is there, and whole: metrics.json, and the model of best/ in full length.
   static bool is_finished(const std::string& path);
   /// The path itself, or the nearest directory above it that is there.
   static std::string existing_part(const std::string& path);

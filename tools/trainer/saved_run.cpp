@@ -31,9 +31,10 @@ std::unique_ptr<models::BertClassifier> load_saved_model(const std::string& dir,
   return model;
 }
 
-SavedRun::SavedRun(const std::string& dir, Progress& progress) {
+SavedRun::SavedRun(const std::string& dir, const std::string& dtype, Progress& progress) {
   const RunDir run = RunDir::open(dir);
-  config_ = config::load_config(run.path("config.json"), {});
+  const std::vector<std::string> sets = dtype.empty() ? std::vector<std::string>{} : std::vector{"amp.dtype=" + dtype};
+  config_ = config::load_config(run.path("config.json"), sets);
   kernels::set_thread_count(static_cast<int>(config_.threads));
   Activity activity(progress, "loading " + run.best(), 0);
   const models::PretrainedInfo info = models::read_pretrained(run.best());

@@ -27,8 +27,9 @@ std::unique_ptr<models::BertClassifier> load_saved_model(const std::string& dir,
 class SavedRun {
  public:
   /// Reads config.json and best/ of a run directory. Throws E-RUN-DIR (model) when there is none, and what the readers
-  /// of models and vocabularies throw. Sets the thread count of the configuration.
-  SavedRun(const std::string& dir, Progress& progress);
+  /// of models and vocabularies throw. Sets the thread count of the configuration. `dtype` ("off", "bf16", "fp16"; "":
+  /// the run's own) is what it computes in.
+  SavedRun(const std::string& dir, const std::string& dtype, Progress& progress);
 
   const std::vector<std::string>& class_names() const { return class_names_; }
   const config::Config& config() const { return config_; }

@@ -62,41 +62,50 @@ bool load_weights(const models::BertClassifier& model, const std::string& dir,
 }  // namespace
 
 models::BertConfig bert_config(const config::Config& config, int64_t vocab_size) {
-  const bool fresh = config.model.pretrained.empty();
   const config::EncoderConfig& own = config.model.config;
-  models::BertConfig bert = fresh ? models::BertConfig{} : models::read_pretrained(config.model.pretrained).bert;
-  const auto take = [&](const char* key, auto& target, auto value) {
-    if (fresh || config.written(std::string("model.config.") + key)) target = value;
-  };
-  take("hidden_size", bert.hidden_size, own.hidden_size);
-  take("num_hidden_layers", bert.num_hidden_layers, own.num_hidden_layers);
-  take("num_attention_heads", bert.num_attention_heads, own.num_attention_heads);
-  take("intermediate_size", bert.intermediate_size, own.intermediate_size);
-  take("hidden_dropout_prob", bert.hidden_dropout_prob, own.hidden_dropout_prob);
-  take("attention_probs_dropout_prob", bert.attention_probs_dropout_prob, own.attention_probs_dropout_prob);
-  take("max_position_embeddings", bert.max_position_embeddings, own.max_position_embeddings);
-  take("type_vocab_size", bert.type_vocab_size, own.type_vocab_size);
-  take("vocab_size", bert.vocab_size, own.vocab_size == 0 ? vocab_size : own.vocab_size);
-  take("layer_norm_eps", bert.layer_norm_eps, own.layer_norm_eps);
-  take("initializer_range", bert.initializer_range, own.initializer_range);
-  return bert;
+  return {.vocab_size = own.vocab_size == 0 ? vocab_size : own.vocab_size,
+          .hidden_size = own.hidden_size,
+          .num_hidden_layers = own.num_hidden_layers,
+          .num_attention_heads = own.num_attention_heads,
+          .intermediate_size = own.intermediate_size,
+          .max_position_embeddings = own.max_position_embeddings,
+          .type_vocab_size = own.type_vocab_size,
+          .layer_norm_eps = own.layer_norm_eps,
+          .hidden_dropout_prob = own.hidden_dropout_prob,
+          .attention_probs_dropout_prob = own.attention_probs_dropout_prob,
+          .initializer_range = own.initializer_range};
 }
 
 void take_from_pretrained(config::Config& config) {
   if (config.model.pretrained.empty()) return;
   const models::PretrainedInfo info = models::read_pretrained(config.model.pretrained);
-  const auto take = [&](const char* path) {
+  const auto open = [&](const std::string& path) {
     if (config.written(path)) return false;
     config.origins[path].kind = config::Origin::Kind::pretrained;
     return true;
   };
-  if (info.pooling && take("model.pooling")) {
+  const auto take = [&](const char* key, auto& target, auto value) {
+    if (open(std::string("model.config.") + key)) target = value;
+  };
+  config::EncoderConfig& own = config.model.config;
+  take("vocab_size", own.vocab_size, info.bert.vocab_size);
+  take("hidden_size", own.hidden_size, info.bert.hidden_size);
+  take("num_hidden_layers", own.num_hidden_layers, info.bert.num_hidden_layers);
+  take("num_attention_heads", own.num_attention_heads, info.bert.num_attention_heads);
+  take("intermediate_size", own.intermediate_size, info.bert.intermediate_size);
+  take("hidden_dropout_prob", own.hidden_dropout_prob, info.bert.hidden_dropout_prob);
+  take("attention_probs_dropout_prob", own.attention_probs_dropout_prob, info.bert.attention_probs_dropout_prob);
+  take("max_position_embeddings", own.max_position_embeddings, info.bert.max_position_embeddings);
+  take("type_vocab_size", own.type_vocab_size, info.bert.type_vocab_size);
+  take("layer_norm_eps", own.layer_norm_eps, info.bert.layer_norm_eps);
+  take("initializer_range", own.initializer_range, info.bert.initializer_range);
+  if (info.pooling && open("model.pooling")) {
     config.model.pooling = *info.pooling == models::Pooling::cls ? config::Pooling::cls : config::Pooling::pooler;
   }
-  if (info.head && take("model.head")) {
+  if (info.head && open("model.head")) {
     config.model.head = *info.head == models::Head::sigmoid ? config::Head::sigmoid : config::Head::softmax;
   }
-  if (info.lowercase && take("tokenizer.lowercase")) config.tokenizer.lowercase = *info.lowercase;
+  if (info.lowercase && open("tokenizer.lowercase")) config.tokenizer.lowercase = *info.lowercase;
 }
 
 std::unique_ptr<models::BertClassifier> make_model(const config::Config& config, int64_t vocab_size,

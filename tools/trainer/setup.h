@@ -15,8 +15,8 @@
 
 namespace mixtape::trainer {
 
-/// Puts into `config` what nobody wrote and `model.pretrained` says: pooling and head of a model that Mixtape saved,
-/// `tokenizer.lowercase`. Errors are kind model.
+/// Puts into `config` what nobody wrote and `model.pretrained` says: `model.config`, pooling and head of a model that
+/// Mixtape saved, `tokenizer.lowercase`. Errors are kind model.
 void take_from_pretrained(config::Config& config);
 
 /// Fresh weights, or those of `model.pretrained` with a line about what was drawn all the same. Throws E-MODEL-CONFIG

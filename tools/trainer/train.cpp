@@ -115,8 +115,12 @@ TrainResult start(config::Config config, const std::string& dir, const TrainOpti
                    .signals = options.signals},
                   std::move(inputs.task));
   if (recovery.checkpoint) {
-    trainer.resume(*recovery.dir, *recovery.checkpoint,
-                   resume_point(*recovery.dir, *recovery.checkpoint, trajectory, options.with_changes));
+    ResumePoint from = resume_point(*recovery.dir, *recovery.checkpoint, trajectory, options.with_changes);
+    if (from.log.bytes == 0) {
+      progress.warning(message("warning W-LOG  ", recovery.dir->path("log.jsonl"), " holds nothing of the ",
+                               from.state.step, " steps before: it is lost or damaged, and begins anew"));
+    }
+    trainer.resume(*recovery.dir, *recovery.checkpoint, std::move(from));
   }
   const RunDir run_dir = recovery.dir ? *recovery.dir : RunDir::create(dir, options.force);
   if (!run_dir.moved_to().empty()) progress.note("what was in " + dir + " is now in " + run_dir.moved_to());

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/kernels/parallel.h"
 #include "tools/config/fields.h"
 #include "tools/config/show.h"
 #include "tools/trainer/hash.h"
@@ -27,6 +28,7 @@ std::string value_of(const config::Field& field, const config::Config& config, c
   if (path == "tokenizer.vocab") return content(hash_of_file(config.tokenizer.vocab));
   if (path == "model.pretrained") return config.model.pretrained.empty() ? "null" : content(start_weights);
   if (path == "amp.policy" && config.amp.policy.ends_with(".json")) return content(hash_of_file(config.amp.policy));
+  if (path == "threads") return message(kernels::thread_count());  // what 0 means depends on the machine
   return field.json(config);
 }
 

@@ -1,0 +1,134 @@
+// A policy that cannot work with the model is refused before anything is written.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tests/tiny_run.h"
+
+namespace mixtape::tests {
+namespace {
+
+ProgramResult train(const TinyRun& tiny, const std::vector<std::string>& sets, const std::string& more = "") {
+  return run_program("train '" + tiny.config_path() + "' -s '" + tiny.path("run") + "'" + set_options(sets) + more);
+}
+
+}  // namespace
+
+TEST_CASE("rehearsal: rules that an op of the model refuses are exit 2 and leave no directory") {
+  const TinyRun tiny;
+  const struct {
+    std::string dtype, set, words;
+  } faults[] = {{"bf16", "amp.overrides.masked_softmax=banned", "masked_softmax: refused under autocast"},
+                {"bf16", "amp.overrides.dropout=banned", "amp.overrides dropout = banned"},
+                {"bf16", "amp.overrides.linear=banned", "linear"},
+                {"bf16", "amp.overrides.linear=keep", "linear"},
+                {"bf16", "amp.overrides.bce_with_logits=keep", "bce_with_logits"},
+                {"fp16", "amp.overrides.bce_with_logits=low", "the loss would be f16"},
+                {"bf16", "amp.overrides.bce_with_logits=low", "the loss would be bf16"}};
+  for (const auto& fault : faults) {
+    for (const char* more : {"", " --dry-run"}) {
+      CAPTURE(fault.set);
+      const ProgramResult result = train(tiny, {"amp.dtype=" + fault.dtype, fault.set}, more);
+      CHECK(result.exit_code == 2);
+      CHECK(contains(result.err, "E-POLICY-MODEL"));
+      CHECK(contains(result.err, fault.words));
+      CHECK(!std::filesystem::exists(tiny.path("run")));
+    }
+  }
+}
+
+TEST_CASE("rehearsal: an override of an op that never runs is told, one that a fused row absorbs is not") {
+  const TinyRun tiny;
+  const auto told = [&](const std::string& set) {
+    const ProgramResult result = train(tiny, {"amp.dtype=bf16", set}, " --dry-run");
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 0);
+    return contains(result.err, "W-POLICY");
+  };
+  CHECK(told("amp.overrides.softmax=full"));
+  CHECK(!told("amp.overrides.masked_softmax=full"));
+  CHECK(!told("amp.overrides.gelu=full"));
+  CHECK(!told("amp.overrides.gelu=keep"));  // its own rule: the fused row stays
+}
+
+TEST_CASE("config show and explain print what a model's directory decides") {
+  const TinyRun tiny;
+  REQUIRE(train(tiny, {"model.pooling=pooler", "model.head=softmax", "trainer.max_steps=1"}).exit_code == 0);
+  const std::string set = set_options({"model.pretrained=" + tiny.path("run/best")});
+  tiny.folder().write("plain.json",
+                      R"({"task": {"data_dir": "data"}, "tokenizer": {"max_length": 16}, "amp": {"dtype": "off"}})");
+  const std::string config = "'" + tiny.path("plain.json") + "'";
+  const std::string shown = run_program("config show " + config + set).out;
+  const auto line = [&](const std::string& key) {
+    const size_t at = shown.find("\n" + key + " = ");
+    return at == std::string::npos ? "" : shown.substr(at + 1, shown.find('\n', at + 1) - at - 1);
+  };
+  CHECK(contains(line("model.pooling"), "\"pooler\""));
+  CHECK(contains(line("model.pooling"), "model.pretrained"));
+  CHECK(contains(line("model.head"), "\"softmax\""));
+  CHECK(contains(line("model.config.hidden_size"), "16"));
+  CHECK(contains(line("model.config.hidden_size"), "model.pretrained"));
+  const std::string explained = run_program("config explain " + config + " model.config.hidden_size" + set).out;
+  CHECK(contains(explained, "16  (model.pretrained)"));
+}
+
+TEST_CASE("a run goes on with the number of threads that it began with, or says what changed") {
+  const TinyRun tiny;
+  REQUIRE(train(tiny, {"trainer.max_steps=4", "trainer.save_steps=2", "threads=1"}).exit_code == 0);
+  std::filesystem::remove(tiny.path("run/metrics.json"));
+  const std::vector<std::string> two = {"trainer.max_steps=4", "trainer.save_steps=2", "threads=2"};
+  const ProgramResult refused = train(tiny, two, " --recover");
+  CHECK(refused.exit_code == 2);
+  CHECK(contains(refused.err, "threads: 1 -> 2"));
+  CHECK(train(tiny, two, " --recover --recover-with-changes").exit_code == 0);
+}
+
+TEST_CASE("a finished run whose scores or best model are damaged is finished again") {
+  const TinyRun tiny;
+  const std::vector<std::string> sets = {"trainer.max_steps=4", "trainer.save_steps=2"};
+  REQUIRE(train(tiny, sets).exit_code == 0);
+  const std::string model = slurp(tiny.path("run/best/model.safetensors"));
+  CHECK(contains(train(tiny, sets, " --recover").err, "the run is finished"));
+  SUBCASE("metrics.json is empty") { tiny.folder().write("run/metrics.json", ""); }
+  SUBCASE("the model is cut") { tiny.folder().write("run/best/model.safetensors", model.substr(0, model.size() / 2)); }
+  SUBCASE("the model is gone") { std::filesystem::remove(tiny.path("run/best/model.safetensors")); }
+  const ProgramResult again = train(tiny, sets, " --recover");
+  CAPTURE(again.err);
+  CHECK(again.exit_code == 0);
+  CHECK(!contains(again.err, "the run is finished"));
+  CHECK(slurp(tiny.path("run/best/model.safetensors")) == model);
+  CHECK(contains(slurp(tiny.path("run/metrics.json")), "macro_f1"));
+}
+
+TEST_CASE("a lost log is told when a run goes on") {
+  const TinyRun tiny;
+  const std::vector<std::string> sets = {"trainer.max_steps=4", "trainer.save_steps=2"};
+  REQUIRE(train(tiny, sets).exit_code == 0);
+  std::filesystem::remove(tiny.path("run/metrics.json"));
+  tiny.folder().write("run/log.jsonl", "\x01 no event \x02\n");
+  const ProgramResult again = train(tiny, sets, " --recover");
+  CHECK(again.exit_code == 0);
+  CHECK(contains(again.err, "W-LOG"));
+}
+
+TEST_CASE("predict and evaluate compute in another precision when asked") {
+  const TinyRun tiny;
+  REQUIRE(train(tiny, {"amp.dtype=bf16", "trainer.max_steps=6"}).exit_code == 0);
+  const auto predicted = [&](const std::string& more) {
+    const ProgramResult result = run_program("predict '" + tiny.path("run") + "' -" + more, "you are rude today !\n");
+    CHECK(result.exit_code == 0);
+    return result.out;
+  };
+  CHECK(predicted("") == predicted(" --dtype bf16"));
+  CHECK(predicted("") != predicted(" --dtype off"));
+  CHECK(run_program("evaluate '" + tiny.path("run") + "' --dtype off").exit_code == 0);
+  CHECK(run_program("predict '" + tiny.path("run") + "' - --dtype f8").exit_code == 2);
+}
+
+TEST_CASE("bench step refuses sequences that the model has no positions for") {
+  const ProgramResult result = run_program("bench step --seq 4096");
+  CHECK(result.exit_code == 2);
+  CHECK(contains(result.err, "--seq 4096 is more than the model's 512 positions"));
+}
+
+}  // namespace mixtape::tests
