@@ -14,9 +14,10 @@ struct StepBench {
   int64_t steps = 5, warmup = 2;
   std::vector<int64_t> lengths;  ///< of the texts, in order, the warm-up's first; empty: all have `seq` tokens
   bool has_vocabulary = false;   ///< `config` names one; else BERT's size is taken
+  bool infer = false;            ///< a forward without tape and dropout, not a training step
   bool json = false;
 };
-/// Times training steps of the configuration's model on random ids. Returns a report, or a line of JSON.
+/// Times training steps, or inference, of the configuration's model on random ids. Returns a report, or a line of JSON.
 std::string bench_step(const config::Config& config, const StepBench& options);
 
 /// Times single ops at BERT shapes, in f32 and bf16. Returns a table, or a line of JSON.

@@ -54,9 +54,9 @@ class Shares {
     std::vector<std::pair<std::string, Times>> rows(times_.begin(), times_.end());
     for (const auto& [name, times] : rows) all += times.sum();
     std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.sum() > b.second.sum(); });
-    std::string out = "one step by op class (with an observer, so a little slower):\n";
+    std::string out = "one more by op class (with an observer, so a little slower):\n";
     for (const auto& [name, times] : rows) {
-      out += fmt::format("  {:18} {:9.2f} ms forward {:9.2f} ms backward {:6.1f} %\n", name, times.forward * 1e3,
+      out += fmt::format("  {:22} {:9.2f} ms forward {:9.2f} ms backward {:6.1f} %\n", name, times.forward * 1e3,
                          times.backward * 1e3, 100 * times.sum() / all);
     }
     return out;
@@ -68,7 +68,7 @@ class Shares {
     double sum() const { return forward + backward; }
   };
   static std::string class_of(std::string_view op) {
-    for (const std::string_view product : {"linear", "matmul", "batched_matmul"}) {
+    for (const std::string_view product : {"linear", "matmul", "batched_matmul", "feed_forward"}) {
       if (op == product) return "matrix products";
     }
     for (const std::string_view view : {"reshape", "transpose", "permute", "slice", "split", "expand"}) {
@@ -94,7 +94,8 @@ struct BenchBatch {
 };
 
 /// Random ids of the wanted lengths, cut into batches: as many as the run has steps, or less, and then used again.
-std::vector<BenchBatch> random_batches(const StepBench& options, int64_t vocab_size, DType label_dtype) {
+std::vector<BenchBatch> random_batches(const StepBench& options, data::Padding padding, int64_t vocab_size,
+                                       DType label_dtype) {
   std::mt19937_64 random(1);
   const uint64_t first = vocab_size > 2000 ? 1000 : 0;  // BERT's vocabulary begins with special and unused pieces
   std::vector<int64_t> lengths = options.lengths;
@@ -115,17 +116,21 @@ std::vector<BenchBatch> random_batches(const StepBench& options, int64_t vocab_s
       rows.push_back(row);
     }
     texts.set_labels(std::move(labels));
-    made.batch = data::collate(texts, rows, {.label_dtype = label_dtype});
+    made.batch =
+        data::collate(texts, rows, {.padding = padding, .max_length = options.seq, .label_dtype = label_dtype});
   }
   return batches;
 }
 
-/// 6 · weights in matrix products · tokens, and 12 · hidden · length² for scores and contexts of each text and layer.
-double flops_of(const models::ClassifierConfig& config, const BenchBatch& made) {
+/// Of a step: 6 · weights in matrix products · tokens, and 12 · hidden · length² for scores and contexts of each text
+/// and layer. A forward is a third of that.
+double flops_of(const models::ClassifierConfig& config, const BenchBatch& made, bool infer) {
   const double width = static_cast<double>(config.bert.hidden_size);
   const double layers = static_cast<double>(config.bert.num_hidden_layers);
   const double per_layer = width * (4 * width + 2 * static_cast<double>(config.bert.intermediate_size));
-  return 6 * per_layer * layers * static_cast<double>(made.batch.tokens) + 12 * width * layers * made.squares;
+  const double forward =
+      2 * per_layer * layers * static_cast<double>(made.batch.tokens) + 4 * width * layers * made.squares;
+  return infer ? forward : 3 * forward;
 }
 
 class Bench {
@@ -137,25 +142,32 @@ class Bench {
         precision_(trainer::make_precision(config)),
         scaler_(precision_.scaler),
         optimizer_(trainer::make_optimizer(config.optimizer, model_->parameters())),
-        batches_(random_batches(options, model_->config().bert.vocab_size, model_->label_dtype())) {}
+        batches_(random_batches(options, trainer::padding_of(config.data), model_->config().bert.vocab_size,
+                                model_->label_dtype())) {}
 
   std::string run() {
     const std::string before = trainer::hash_of_tensors(model_->parameters());
     for (int64_t i = 0; i < options_.warmup + options_.steps; ++i) {
       const BenchBatch& made = batches_[static_cast<size_t>(i) % batches_.size()];
       const Clock::time_point start = Clock::now();
-      step(made.batch, nullptr);
+      options_.infer ? infer(made.batch) : step(made.batch, nullptr);
       if (i < options_.warmup) continue;
       times_.push_back(seconds_since(start));
       total_ += times_.back();
       tokens_ += made.batch.tokens;
-      flops_ += flops_of(model_->config(), made);
+      flops_ += flops_of(model_->config(), made, options_.infer);
     }
     changed_ = trainer::hash_of_tensors(model_->parameters()) != before;
     return options_.json ? json() : text();
   }
 
  private:
+  void infer(const data::Batch& batch) {
+    const NoGradGuard no_grad;
+    const amp::Autocast autocast(precision_.rule);
+    loss_ = model_->loss(batch, static_cast<double>(batch.rows), false).item();
+  }
+
   void step(const data::Batch& batch, Shares* shares) {
     const RngGuard rng({.seed = 1, .stream = rng_stream::dropout, .step = static_cast<uint32_t>(++step_)});
     const int64_t live = cpu_allocator().stats().live_bytes;
@@ -182,7 +194,7 @@ class Bench {
 
   std::string json() const {
     return trainer::Json::object()
-               .set("mode", "train")
+               .set("mode", options_.infer ? "infer" : "train")
                .set("amp", amp_name())
                .set("batch", options_.batch)
                .set("seq", options_.seq)
@@ -207,17 +219,18 @@ class Bench {
   std::string text() {
     const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / 0x1p20; };
     std::string out = fmt::format(
-        "training step, amp {}, batch {} x {} tokens, {} threads, {:.1f} M parameters\n"
-        "  median {:.2f} ms, fastest {:.2f} ms, {:.0f} tokens/s, {:.1f} GFLOP/s (6 x weights x tokens + attention)\n"
+        "{}, amp {}, batch {} x {} tokens, {} threads, {:.1f} M parameters\n"
+        "  median {:.2f} ms, fastest {:.2f} ms, {:.0f} tokens/s, {:.1f} GFLOP/s ({} x weights x tokens + attention)\n"
         "  at most {:.1f} MiB allocated, {:.1f} MiB saved for backward, {:.1f} MiB resident\n",
-        amp_name(), options_.batch, options_.seq, kernels::thread_count(),
-        static_cast<double>(model_->parameter_count()) / 1e6, median(times_) * 1e3,
+        options_.infer ? "inference" : "training step", amp_name(), options_.batch, options_.seq,
+        kernels::thread_count(), static_cast<double>(model_->parameter_count()) / 1e6, median(times_) * 1e3,
         *std::min_element(times_.begin(), times_.end()) * 1e3, static_cast<double>(tokens_) / total_,
-        flops_ / total_ / 1e9, mib(trainer::peak_bytes()), mib(saved_bytes_), mib(trainer::peak_rss_bytes()));
+        flops_ / total_ / 1e9, options_.infer ? 2 : 6, mib(trainer::peak_bytes()), mib(saved_bytes_),
+        mib(trainer::peak_rss_bytes()));
     Shares shares;
     const ObserverGuard guard(shares.observer());
     shares.restart();
-    step(batches_.front().batch, &shares);
+    options_.infer ? infer(batches_.front().batch) : step(batches_.front().batch, &shares);
     return out + shares.table();
   }
 

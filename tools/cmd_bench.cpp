@@ -1,4 +1,4 @@
-// mixtape bench step|ops|tokenize: how fast this machine is with it.
+// mixtape bench step|infer|ops|tokenize: how fast this machine is with it.
 #include <charconv>
 #include <memory>
 
@@ -87,19 +87,26 @@ void add_shape(Verb& verb, const std::shared_ptr<BenchOptions>& options) {
 }  // namespace
 
 void add_bench(Program& program) {
-  Verb verb = program.root.add("bench", "how fast this machine is: steps, ops, tokenizing");
+  Verb verb = program.root.add("bench", "how fast this machine is: steps, inference, ops, tokenizing");
   const auto options = std::make_shared<BenchOptions>();
 
-  Verb step = verb.add("step", "whole training steps, and where their time goes");
-  add_common(step, options);
-  add_shape(step, options);
-  step.option("--steps", options->step.steps, {.doc = "measured steps", .shows_default = true, .range = any_count});
-  step.option("--warmup", options->step.warmup,
-              {.doc = "steps before them", .shows_default = true, .range = {0, any_count.second}});
-  step.option("--lengths", options->lengths,
-              {.doc = "lengths of the texts, one a line, taken in order and again from the first; --seq cuts them",
-               .placeholder = "FILE"});
-  step.action([options] { run_step(*options); });
+  for (const bool infer : {false, true}) {
+    Verb whole =
+        verb.add(infer ? "infer" : "step", infer ? "forwards without tape and dropout, and where their time goes"
+                                                 : "whole training steps, and where their time goes");
+    add_common(whole, options);
+    add_shape(whole, options);
+    whole.option("--steps", options->step.steps, {.doc = "how often", .shows_default = true, .range = any_count});
+    whole.option("--warmup", options->step.warmup,
+                 {.doc = "how often before, unmeasured", .shows_default = true, .range = {0, any_count.second}});
+    whole.option("--lengths", options->lengths,
+                 {.doc = "lengths of the texts, one a line, taken in order and again from the first; --seq cuts them",
+                  .placeholder = "FILE"});
+    whole.action([options, infer] {
+      options->step.infer = infer;
+      run_step(*options);
+    });
+  }
 
   Verb ops = verb.add("ops", "single ops at BERT shapes");
   add_shape(ops, options);

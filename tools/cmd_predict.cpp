@@ -1,5 +1,7 @@
 // mixtape predict DIR [FILE|-]: a text a line in, a prediction a line out.
+#include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "core/error.h"
 #include "tools/commands.h"
@@ -24,22 +26,35 @@ std::string as_json(const trainer::Prediction& prediction, const std::vector<std
       .line();
 }
 
+std::string line_of(const trainer::Prediction& prediction, const std::vector<std::string>& names,
+                    const std::string& format) {
+  const size_t label = static_cast<size_t>(prediction.label);
+  if (format == "jsonl") return as_json(prediction, names) + "\n";
+  if (format == "label") return names[label] + "\n";
+  return message(names[label], "\t", prediction.probabilities[label], "\n");
+}
+
 void predict(const PredictOptions& options) {
+  constexpr size_t together = 32;
   trainer::Progress progress;
   LineReader reader(options.file);
   const trainer::SavedRun run(options.dir, options.dtype, progress);
-  const std::vector<std::string>& names = run.class_names();
+  // Whoever writes into a pipe waits for each answer, and which lines have arrived together is chance there: last bits
+  // may depend on it. A file is read in the same pieces each time.
+  std::error_code ignored;
+  const size_t most = std::filesystem::is_regular_file(options.file, ignored) ? together : 1;
+  std::vector<std::string> texts;
+  const auto answer = [&] {
+    std::string lines;
+    for (const trainer::Prediction& one : run.predict(texts)) lines += line_of(one, run.class_names(), options.format);
+    print(lines);
+    texts.clear();
+  };
   for (std::string text; reader.next(text);) {
-    const trainer::Prediction prediction = run.predict(text);
-    const size_t label = static_cast<size_t>(prediction.label);
-    // Each at once: predicting is slow enough that whoever reads wants to see it.
-    if (options.format == "jsonl")
-      print(as_json(prediction, names) + "\n");
-    else if (options.format == "label")
-      print(names[label] + "\n");
-    else
-      print(message(names[label], "\t", prediction.probabilities[label], "\n"));
+    texts.push_back(std::move(text));
+    if (texts.size() == most) answer();
   }
+  if (!texts.empty()) answer();
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "tools/trainer/saved_run.h"
 
+#include <numeric>
+
 #include "amp/autocast.h"
 #include "core/error.h"
 #include "core/kernels/parallel.h"
@@ -47,15 +49,21 @@ SavedRun::SavedRun(const std::string& dir, const std::string& dtype, Progress& p
   rule_ = make_precision(config_).rule;
 }
 
-Prediction SavedRun::predict(const std::string& text) const {
+std::vector<Prediction> SavedRun::predict(const std::vector<std::string>& texts) const {
   const NoGradGuard no_grad;
   const amp::Autocast autocast(rule_);
-  data::EncodedTexts texts;
-  texts.append(tokenizer_->encode(text));
-  const std::vector<int64_t> rows = {0};
-  const data::Batch batch = data::collate(texts, rows, {.pad_id = tokenizer_->vocab().special().pad});
-  const Tensor logits = model_->logits(batch, false);
-  return {.label = predicted_classes(*model_, logits)[0], .probabilities = model_->probabilities(logits)[0]};
+  data::EncodedTexts encoded;
+  for (const std::string& text : texts) encoded.append(tokenizer_->encode(text));
+  std::vector<int64_t> rows(texts.size());
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  const Tensor logits = model_->logits(data::collate(encoded, rows, {.padding = data::Padding::packed}), false);
+  const std::vector<int64_t> labels = predicted_classes(*model_, logits);
+  std::vector<std::vector<double>> probabilities = model_->probabilities(logits);
+  std::vector<Prediction> out;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    out.push_back({.label = labels[i], .probabilities = std::move(probabilities[i])});
+  }
+  return out;
 }
 
 Metrics SavedRun::evaluate(const std::string& split, const std::string& data_dir, Progress& progress) const {

@@ -34,8 +34,9 @@ class SavedRun {
   const std::vector<std::string>& class_names() const { return class_names_; }
   const config::Config& config() const { return config_; }
 
-  /// One text, as the trainer would see it: cut at max_length, under the run's autocast.
-  Prediction predict(const std::string& text) const;
+  /// One for each text, as the trainer would see it: cut at max_length, under the run's autocast. All go through the
+  /// model together, without padding.
+  std::vector<Prediction> predict(const std::vector<std::string>& texts) const;
 
   /// The metrics of a split of `data_dir` ("": the run's own). Throws E-DATA-CLASSES (data) when the classes there are
   /// not the model's.

@@ -61,6 +61,14 @@ bool load_weights(const models::BertClassifier& model, const std::string& dir,
 
 }  // namespace
 
+data::Padding padding_of(const config::DataConfig& config) {
+  switch (config.padding) {
+    case config::Padding::longest: return data::Padding::longest;
+    case config::Padding::max_length: return data::Padding::max_length;
+    default: return data::Padding::packed;
+  }
+}
+
 models::BertConfig bert_config(const config::Config& config, int64_t vocab_size) {
   const config::EncoderConfig& own = config.model.config;
   return {.vocab_size = own.vocab_size == 0 ? vocab_size : own.vocab_size,

@@ -15,6 +15,9 @@
 
 namespace mixtape::trainer {
 
+/// How a training batch is laid.
+data::Padding padding_of(const config::DataConfig& config);
+
 /// Puts into `config` what nobody wrote and `model.pretrained` says: `model.config`, pooling and head of a model that
 /// Mixtape saved, `tokenizer.lowercase`. Errors are kind model.
 void take_from_pretrained(config::Config& config);

@@ -18,14 +18,6 @@ Trainer::Parts with_optimizer(Trainer::Parts parts) {
   return parts;
 }
 
-data::Padding padding_of(const config::DataConfig& config) {
-  switch (config.padding) {
-    case config::Padding::longest: return data::Padding::longest;
-    case config::Padding::max_length: return data::Padding::max_length;
-    default: return data::Padding::packed;
-  }
-}
-
 data::LoaderOptions loader_options(const config::Config& config, const data::Tokenizer& tokenizer, DType labels) {
   data::LoaderOptions options;
   options.plan = {.batch_size = config.trainer.per_device_train_batch_size,

@@ -1,7 +1,8 @@
-// A policy that cannot work with the model is refused before anything is written.
+// Runs of the program on the tiny data: what is refused before them, how they go on, and what is asked of them later.
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "tests/tiny_run.h"
 
@@ -123,6 +124,49 @@ TEST_CASE("predict and evaluate compute in another precision when asked") {
   CHECK(predicted("") != predicted(" --dtype off"));
   CHECK(run_program("evaluate '" + tiny.path("run") + "' --dtype off").exit_code == 0);
   CHECK(run_program("predict '" + tiny.path("run") + "' - --dtype f8").exit_code == 2);
+}
+
+TEST_CASE("predict: lines of a file go through the model together, and get what each gets alone") {
+  const TinyRun tiny;
+  REQUIRE(train(tiny, {"trainer.max_steps=6"}).exit_code == 0);
+  std::string texts;
+  for (int i = 0; i < 70; ++i) {
+    texts += i % 7 == 0 ? "\n" : "you are " + std::string(i % 3 == 0 ? "very rude" : "kind") + " today !\n";
+  }
+  const auto scores = [&](const std::string& arguments, const std::string& input) {
+    const ProgramResult result = run_program("predict '" + tiny.path("run") + "' " + arguments, input);
+    CHECK(result.exit_code == 0);
+    std::vector<double> all;
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) {
+      all.push_back(nlohmann::json::parse(line).at("probabilities").at("rude"));
+    }
+    return all;
+  };
+  const std::vector<double> alone = scores("-", texts);
+  const std::vector<double> together = scores("'" + tiny.folder().write("texts", texts) + "'", "");
+  REQUIRE(alone.size() == 70);
+  REQUIRE(together.size() == 70);
+  for (size_t i = 0; i < alone.size(); ++i) CHECK(together[i] == doctest::Approx(alone[i]).epsilon(1e-6));
+}
+
+TEST_CASE("bench infer and packed batches: the same keys, and tokens without padding") {
+  const TinyRun tiny;
+  const std::string lengths = tiny.folder().write("lengths", "3\n9\n4\n2\n");
+  const std::string shape = " --config '" + tiny.config_path() + "' --batch 2 --seq 12 --steps 2 --warmup 0 --json" +
+                            " --lengths '" + lengths + "'";
+  for (const char* verb : {"infer", "step"}) {
+    for (const char* padding : {"longest", "packed"}) {
+      const ProgramResult result = run_program(message("bench ", verb, shape, " --set data.padding=", padding));
+      CAPTURE(result.err);
+      REQUIRE(result.exit_code == 0);
+      const nlohmann::json found = nlohmann::json::parse(result.out);
+      CHECK(found.at("mode") == (std::string(verb) == "infer" ? "infer" : "train"));
+      CHECK(found.at("weights_changed") == (std::string(verb) == "step"));
+      CHECK(found.at("batch") == 2);
+      CHECK(found.at("gflops_per_s") > 0);
+    }
+  }
 }
 
 TEST_CASE("bench step refuses sequences that the model has no positions for") {
