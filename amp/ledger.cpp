@@ -187,12 +187,19 @@ std::string Ledger::json() const {
 }
 
 std::string Ledger::text() const {
-  constexpr const char* line = "{:<18}{:>6}  {:<16}{:<9}{:<6}{:<9}{:>6}{:>10}  {}\n";
-  std::string out = fmt::format(line, "op", "calls", "in", "compute", "out", "rule", "casts", "MB", "where");
-  for (const LedgerRow& row : grouped(forward_.rows)) {
-    out += fmt::format(line, row.op, row.calls, names(row.in, " "), name_of(row.compute), names(row.out, " "),
-                       name_of(row.rule), row.casts, fmt::format("{:.3f}", static_cast<double>(row.bytes) / 1e6),
-                       row.scope);
+  constexpr const char* line = "{:<{}}{:>6}  {:<{}}  {:<9}{:<6}{:<9}{:>6}{:>10}  {}\n";
+  const std::vector<LedgerRow> rows = grouped(forward_.rows);
+  size_t op_width = 18, in_width = 14;  // fused rows have long names and many inputs
+  for (const LedgerRow& row : rows) {
+    op_width = std::max(op_width, row.op.size());
+    in_width = std::max(in_width, names(row.in, " ").size());
+  }
+  std::string out =
+      fmt::format(line, "op", op_width, "calls", "in", in_width, "compute", "out", "rule", "casts", "MB", "where");
+  for (const LedgerRow& row : rows) {
+    out += fmt::format(line, row.op, op_width, row.calls, names(row.in, " "), in_width, name_of(row.compute),
+                       names(row.out, " "), name_of(row.rule), row.casts,
+                       fmt::format("{:.3f}", static_cast<double>(row.bytes) / 1e6), row.scope);
   }
   const LedgerTotals all = totals();
   return out + fmt::format("total: {} calls, {} casts, {:.3f} MB moved, {:.1f} % of them by casts\n", all.calls,

@@ -41,6 +41,21 @@ std::vector<std::string> with(std::vector<std::string> sets, const std::vector<s
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;
 }
+TEST_CASE("recover: the number of threads is part of what decides the weights") {
+  const TinyRun tiny;
+  const config::Config config = tiny.config({"threads=0"});
+  const auto at = [&](int threads) {
+    kernels::set_thread_count(threads);
+    return trainer::trajectory_of(config, "weights");
+  };
+  const trainer::Trajectory one = at(1);
+  const std::vector<trainer::Change> changes = trainer::changes_between(one, at(3));
+  kernels::set_thread_count(1);
+  REQUIRE(changes.size() == 1);
+  CHECK(trainer::text_of(changes) == "  threads: 1 -> 3");
+  CHECK(trainer::changes_between(one, at(1)).empty());
+}
+
 }  // namespace
 
 TEST_CASE("bug_B1, bug_B2: stopped anywhere, the steps after it are those of the unbroken run (F25)") {

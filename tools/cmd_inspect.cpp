@@ -1,4 +1,4 @@
-// mixtape inspect ledger CONFIG: what one training step ran in which dtype.
+// mixtape inspect ledger CONFIG [--composed]: what one training step ran in which dtype.
 #include <memory>
 
 #include "amp/autocast.h"
@@ -18,6 +18,7 @@ struct InspectOptions {
   std::string file;
   std::vector<std::string> sets;
   bool json = false;
+  bool composed = false;
 };
 
 /// The first batch of the training file through forward and backward, as the first step would run it.
@@ -39,6 +40,8 @@ void ledger(const InspectOptions& options) {
 
   amp::GradScaler scaler(precision.scaler);
   amp::Ledger ledger;
+  ContextGuard modes;
+  context().fused = !options.composed;
   const ObserverGuard observer(ledger.observer());
   const RngGuard rng({.seed = static_cast<uint64_t>(config.trainer.seed), .stream = rng_stream::dropout, .step = 1});
   const Tensor loss = [&] {
@@ -58,6 +61,7 @@ void add_inspect(Program& program) {
   sub.option("CONFIG", options->file, {.doc = "configuration file (JSON with comments)", .required = true});
   add_set_option(sub, options->sets);
   sub.flag("--json", options->json, "as JSON: {\"ops\", \"totals\"}");
+  sub.flag("--composed", options->composed, "every op by itself: what the fused ones stand for");
   sub.action([options] { ledger(*options); });
   add_inspect_weights(verb);
 }
