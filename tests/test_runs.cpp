@@ -169,6 +169,35 @@ TEST_CASE("bench infer and packed batches: the same keys, and tokens without pad
   }
 }
 
+TEST_CASE("inspect memory: the peak of a run is foreseen within 5 percent, and the parts are what they must be") {
+  const TinyRun tiny;
+  const std::vector<std::vector<std::string>> settings = {
+      {"amp.dtype=off"},
+      {"amp.dtype=bf16"},
+      {"amp.dtype=fp16", "trainer.gradient_accumulation_steps=3"},
+      {"amp.dtype=off", "trainer.activation_checkpointing=true", "optimizer.type=sgd"},
+      {"amp.dtype=off", "data.padding=packed", "trainer.per_device_train_batch_size=8"}};
+  for (std::vector<std::string> sets : settings) {
+    CAPTURE(sets.back());
+    sets.push_back("data.shuffle=false");  // so that the longest texts meet
+    std::filesystem::remove_all(tiny.path("run"));
+    REQUIRE(train(tiny, sets).exit_code == 0);
+    const auto metrics = nlohmann::json::parse(slurp(tiny.path("run/metrics.json")));
+    const double measured = metrics.at("train").at("peak_bytes");
+    const ProgramResult result = run_program("inspect memory '" + tiny.config_path() + "' --json" + set_options(sets));
+    CAPTURE(result.err);
+    REQUIRE(result.exit_code == 0);
+    const auto plan = nlohmann::json::parse(result.out);
+    CHECK(plan.at("peak_bytes").get<double>() == doctest::Approx(measured).epsilon(0.05));
+    const int64_t weights = plan.at("weights"), optimizer = plan.at("optimizer");
+    CHECK(plan.at("gradients") == weights);
+    const bool sgd = sets.size() > 2 && sets[2] == "optimizer.type=sgd";
+    CHECK((sgd ? optimizer < weights : optimizer > 2 * weights));  // moments, and a count for each parameter
+    CHECK((plan.at("copies") > 0) == (sets[0] != "amp.dtype=off"));
+    CHECK(plan.at("saved").contains(sgd ? "checkpoint" : "attention"));
+  }
+}
+
 TEST_CASE("bench step refuses sequences that the model has no positions for") {
   const ProgramResult result = run_program("bench step --seq 4096");
   CHECK(result.exit_code == 2);

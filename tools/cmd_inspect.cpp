@@ -64,6 +64,7 @@ void add_inspect(Program& program) {
   sub.flag("--composed", options->composed, "every op by itself: what the fused ones stand for");
   sub.action([options] { ledger(*options); });
   add_inspect_weights(verb);
+  add_inspect_memory(verb);
 }
 
 }  // namespace mixtape::tools
