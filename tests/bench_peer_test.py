@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tools/bench_peer with small scripts in place of both programs, whose figures and faults are told by files."""
 
+import importlib.util
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zipfile
 from contextlib import redirect_stderr, redirect_stdout
 from unittest import mock
 
@@ -212,6 +214,22 @@ class BenchPeer(unittest.TestCase):
         with mock.patch("shutil.disk_usage", lambda _: mock.Mock(free=9e9)), mock.patch.dict(os.environ, {"PIP_NO_INDEX": "1"}):
             self.assertEqual(self.call("--rows", "tiny", f"--env={folder}"), 5)
         self.assertRegex(self.err, "Check the network|python3-venv")
+
+    @unittest.skipUnless(importlib.util.find_spec("ensurepip"), "no python3-venv")
+    def test_environment_is_made_when_it_is_missing(self):
+        for name in bench_peer.PACKAGES:
+            info = f"{name}-3.4.dist-info"
+            with zipfile.ZipFile(self.folder / f"{name}-3.4-py3-none-any.whl", "w") as wheel:
+                wheel.writestr(f"{name}.py", '__version__ = "3.4"\n')
+                wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 3.4\n")
+                wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+                wheel.writestr(f"{info}/RECORD", "")
+        with mock.patch.dict(os.environ, {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder)}):
+            with mock.patch("shutil.disk_usage", lambda _: mock.Mock(free=9e9)):
+                found = self.measured("--rows", "tiny-f32", "--quick", f"--env={self.folder / 'new'}")
+        self.assertEqual((found["versions"]["torch"], found["versions"]["transformers"]), ("3.4", "3.4"))
+        self.measured("--rows", "tiny-f32", "--quick", f"--env={self.folder / 'new'}")
+        self.assertNotIn("installing", self.err, "it is there now")
 
     def test_an_interrupt_leaves_nothing_running(self):
         pid_file = self.folder / "pid"

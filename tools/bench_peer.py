@@ -265,7 +265,8 @@ def compare(options):
     except ValueError as error:
         raise Failure(USAGE, str(error)) from None
     if not options.program.is_file():
-        raise Failure(USAGE, f"{options.program} is not there; build it (cmake --preset release && cmake --build --preset release) or name it: --program FILE")
+        raise Failure(USAGE, f"{options.program} is not there; build it (cmake --preset release && cmake --build --preset release) "
+                             "or name it: --program FILE")
     if not (options.peers / "torch_step.py").is_file():
         raise Failure(USAGE, f"{options.peers / 'torch_step.py'} is not there; name its folder: --peers DIR")
     if options.json and not os.access(options.json.parent, os.W_OK):  # before an hour of measuring, not after it
