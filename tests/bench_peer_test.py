@@ -42,9 +42,7 @@ def step(name, rss):
 """
 OURS = """#!{python}
 {common}
-if sys.argv[1:] == ["bench", "--help"]:
-    print("Subcommands:\\n  step    steps" + ((here / "infer").exists() and "\\n  infer   batches" or ""))
-elif sys.argv[1:] == ["--version"]:
+if sys.argv[1:] == ["--version"]:
     print("mixtape 9.9")
 elif sys.argv[2] == "ops":
     note("probe")
@@ -178,9 +176,6 @@ class BenchPeer(unittest.TestCase):
         self.assertIn("avx512_bf16", self.err)
         self.assertEqual(self.measured("--rows", "tiny", "--quick", bf16=True)["skipped"], [])
         self.assertEqual(self.measured("--rows", "tiny-bf16", "--quick")["skipped"], [])
-        self.assertEqual(self.call("--rows", "infer-bf16-1x32", "--quick"), 2)
-        self.assertIn("no `bench infer`", self.err)
-        (self.folder / "infer").touch()
         self.measured("--rows", "infer-bf16-1x32", "--quick")
         self.assertIn("ours bench infer --json --batch 1 --seq 32 --steps 10 --warmup 1", "\n".join(self.log()))
         self.assertEqual(self.call("--list"), 0)

@@ -209,14 +209,11 @@ def table(results):
     return "\n".join(text.rstrip() for text in lines)
 
 
-def runnable(rows, named, program, has_bf16, env):
+def runnable(rows, named, has_bf16):
     """(rows, what is skipped and why)"""
-    has_infer = re.search(r"^ +infer\b", run([program, "bench", "--help"], env), re.MULTILINE)
     kept, skipped = [], []
     for row in rows:
-        if row.mode == "infer" and not has_infer:
-            skipped.append({"name": row.name, "why": "this program has no `bench infer`"})
-        elif row.amp == "bf16" and not has_bf16 and row.name not in named:
+        if row.amp == "bf16" and not has_bf16 and row.name not in named:
             skipped.append({"name": row.name, "why": "this CPU has no avx512_bf16, so PyTorch emulates bf16 and needs over 100 s "
                                                      "for a step of BERT-base; --rows with the whole name measures it all the same"})
         else:
@@ -272,7 +269,7 @@ def compare(options):
     if options.json and not os.access(options.json.parent, os.W_OK):  # before an hour of measuring, not after it
         raise Failure(IO, f"{options.json.parent}: no folder that can be written to")
     name, has_bf16 = cpu()
-    rows, skipped = runnable(rows, named if options.rows else [], options.program, has_bf16, environment(options.threads, {}))
+    rows, skipped = runnable(rows, named if options.rows else [], has_bf16)
     for row in skipped:
         say(f"{row['name']} is skipped: {row['why']}")
     if not rows:
