@@ -198,6 +198,18 @@ TEST_CASE("inspect memory: the peak of a run is foreseen within 5 percent, and t
   }
 }
 
+TEST_CASE("bench maths: errors of a few units of the last place, and no NaN where none belongs") {
+  const ProgramResult result = run_program("bench maths --every 100003 --json");
+  REQUIRE(result.exit_code == 0);
+  const auto functions = nlohmann::json::parse(result.out).at("functions");
+  for (const char* name : {"exp", "log", "log1p", "tanh", "sigmoid", "erf", "normal_cdf", "gelu"}) {
+    CAPTURE(name);
+    CHECK(functions.at(name).at("ulp") > 0.4);  // rounding alone
+    CHECK(functions.at(name).at("ulp") < 10);
+    CHECK(functions.at(name).at("wrong") == 0);
+  }
+}
+
 TEST_CASE("bench step refuses sequences that the model has no positions for") {
   const ProgramResult result = run_program("bench step --seq 4096");
   CHECK(result.exit_code == 2);

@@ -146,6 +146,8 @@ class Bench {
                                 model_->label_dtype())) {}
 
   std::string run() {
+    ContextGuard modes;
+    context().fused = !options_.composed;
     const std::string before = trainer::hash_of_tensors(model_->parameters());
     for (int64_t i = 0; i < options_.warmup + options_.steps; ++i) {
       const BenchBatch& made = batches_[static_cast<size_t>(i) % batches_.size()];

@@ -1,4 +1,4 @@
-// mixtape bench step|infer|ops|tokenize: how fast this machine is with it.
+// mixtape bench step|infer|ops|maths|tokenize: how fast this machine is with it, and how exact.
 #include <charconv>
 #include <memory>
 
@@ -17,6 +17,7 @@ struct BenchOptions {
   std::string config, vocab, lengths, texts;
   std::vector<std::string> sets;
   StepBench step;
+  int64_t every = 101;
 };
 
 /// Without a file: BERT-base with random weights. The two required paths are never opened then.
@@ -87,7 +88,7 @@ void add_shape(Verb& verb, const std::shared_ptr<BenchOptions>& options) {
 }  // namespace
 
 void add_bench(Program& program) {
-  Verb verb = program.root.add("bench", "how fast this machine is: steps, inference, ops, tokenizing");
+  Verb verb = program.root.add("bench", "how fast this machine is (steps, inference, ops, tokenizing), and how exact");
   const auto options = std::make_shared<BenchOptions>();
 
   for (const bool infer : {false, true}) {
@@ -102,6 +103,7 @@ void add_bench(Program& program) {
     whole.option("--lengths", options->lengths,
                  {.doc = "lengths of the texts, one a line, taken in order and again from the first; --seq cuts them",
                   .placeholder = "FILE"});
+    whole.flag("--composed", options->step.composed, "every op by itself, without fused rows");
     whole.action([options, infer] {
       options->step.infer = infer;
       run_step(*options);
@@ -112,6 +114,12 @@ void add_bench(Program& program) {
   add_shape(ops, options);
   ops.flag("--json", options->step.json, "one line of JSON");
   ops.action([options] { print(bench_ops(options->step.batch, options->step.seq, options->step.json)); });
+
+  Verb maths = verb.add("maths", "how far exp, log, tanh, erf and their like are from the truth");
+  maths.option("--every", options->every,
+               {.doc = "look at every N-th float only; 1 takes minutes", .shows_default = true, .range = any_count});
+  maths.flag("--json", options->step.json, "one line of JSON");
+  maths.action([options] { print(bench_maths(options->every, options->step.json)); });
 
   Verb tokenize = verb.add("tokenize", "texts a second on one core");
   add_common(tokenize, options);
