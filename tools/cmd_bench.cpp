@@ -85,30 +85,32 @@ void add_shape(Verb& verb, const std::shared_ptr<BenchOptions>& options) {
   verb.option("--seq", options->step.seq, {.doc = "tokens of a text", .shows_default = true, .range = any_count});
 }
 
+void add_whole(Verb& bench, const std::shared_ptr<BenchOptions>& options, bool infer) {
+  Verb verb = bench.add(infer ? "infer" : "step", infer ? "forwards without tape and dropout, and where their time goes"
+                                                        : "whole training steps, and where their time goes");
+  add_common(verb, options);
+  add_shape(verb, options);
+  verb.option("--steps", options->step.steps, {.doc = "how often", .shows_default = true, .range = any_count});
+  verb.option("--warmup", options->step.warmup,
+              {.doc = "how often before, unmeasured", .shows_default = true, .range = {0, any_count.second}});
+  verb.option("--lengths", options->lengths,
+              {.doc = "lengths of the texts, one a line, taken in order and again from the first; --seq cuts them",
+               .placeholder = "FILE"});
+  verb.flag("--composed", options->step.composed, "every op by itself, without fused rows");
+  verb.action([options, infer] {
+    options->step.infer = infer;
+    run_step(*options);
+  });
+}
+
 }  // namespace
 
 void add_bench(Program& program) {
   Verb verb = program.root.add("bench", "how fast this machine is (steps, inference, ops, tokenizing), and how exact");
   const auto options = std::make_shared<BenchOptions>();
 
-  for (const bool infer : {false, true}) {
-    Verb whole =
-        verb.add(infer ? "infer" : "step", infer ? "forwards without tape and dropout, and where their time goes"
-                                                 : "whole training steps, and where their time goes");
-    add_common(whole, options);
-    add_shape(whole, options);
-    whole.option("--steps", options->step.steps, {.doc = "how often", .shows_default = true, .range = any_count});
-    whole.option("--warmup", options->step.warmup,
-                 {.doc = "how often before, unmeasured", .shows_default = true, .range = {0, any_count.second}});
-    whole.option("--lengths", options->lengths,
-                 {.doc = "lengths of the texts, one a line, taken in order and again from the first; --seq cuts them",
-                  .placeholder = "FILE"});
-    whole.flag("--composed", options->step.composed, "every op by itself, without fused rows");
-    whole.action([options, infer] {
-      options->step.infer = infer;
-      run_step(*options);
-    });
-  }
+  add_whole(verb, options, false);
+  add_whole(verb, options, true);
 
   Verb ops = verb.add("ops", "single ops at BERT shapes");
   add_shape(ops, options);
