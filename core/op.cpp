@@ -101,11 +101,11 @@ Arg absent() {
 
 const std::vector<const OpSchema*>& registry() { return table(); }
 
-const OpSchema* find_op(std::string_view name) {
-  for (const OpSchema* op : table()) {
-    if (op->info->name == name) return op;
-  }
-  return nullptr;
+const OpSchema* find_op(std::string_view name) {  // in order of the names: every fused call looks some up
+  const auto row =
+      std::lower_bound(table().begin(), table().end(), name,
+                       [](const OpSchema* op, std::string_view wanted) { return op->info->name < wanted; });
+  return row != table().end() && (*row)->info->name == name ? *row : nullptr;
 }
 
 std::string_view nearest_op(std::string_view name) {
@@ -118,24 +118,28 @@ std::string_view nearest_op(std::string_view name) {
   return best;
 }
 
-void for_each_absorbed(const OpSchema& op, const std::function<void(const OpSchema& row)>& f) {
+Small<const OpSchema*, 4> absorbed_rows(const OpSchema& op) {
+  Small<const OpSchema*, 4> rows;
   std::string_view names = op.info->absorbs;
   while (!names.empty()) {
     const size_t end = std::min(names.find(' '), names.size());
     const std::string_view name = names.substr(0, end);
-    const OpSchema* row = find_op(name);
-    if (!row) {
+    rows.push_back(find_op(name));
+    if (!rows[rows.size() - 1]) {
       fail(ErrorKind::internal, "E-OP-ARGS", message(op.info->name, ": absorbs '", name, "', which is no row"));
     }
-    f(*row);
     names.remove_prefix(std::min(end + 1, names.size()));
   }
+  return rows;
 }
 
 bool CastRule::fuses(const OpSchema& op) const {
-  bool same = of(op) == op.info->precision.rule;
-  for_each_absorbed(op, [&](const OpSchema& row) { same = same && of(row) == row.info->precision.rule; });
-  return same;
+  const auto as_in_table = [this](const OpSchema& row) { return of(row) == row.info->precision.rule; };
+  if (!as_in_table(op)) return false;
+  for (const OpSchema* row : absorbed_rows(op)) {
+    if (!as_in_table(*row)) return false;
+  }
+  return true;
 }
 
 namespace detail {

@@ -4,7 +4,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -255,8 +254,8 @@ const OpSchema& schema_of() {
   return detail::schema_storage<Op>;
 }
 
-/// Calls f(row) for each row that a fused one absorbs. Throws E-OP-ARGS for a name that is no row's.
-void for_each_absorbed(const OpSchema& op, const std::function<void(const OpSchema& row)>& f);
+/// The rows that a fused one absorbs; none of another. Throws E-OP-ARGS for a name that is no row's.
+Small<const OpSchema*, 4> absorbed_rows(const OpSchema& op);
 
 /// All rows, in the order of their names. Constant once main runs.
 const std::vector<const OpSchema*>& registry();

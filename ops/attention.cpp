@@ -62,7 +62,7 @@ struct Attention {
 
   void forward(const Views& in, const Views& out) const {
     check_offsets(in[3], in[1].shape[0], longest);
-    attend(blocks(in[3], in[1], in.size() > 4 ? in[4] : View{}), in[0], in[1], in[2], out[0]);
+    attend(blocks(in[3], in[1], in[4]), in[0], in[1], in[2], out[0]);
   }
 
   Tensors backward(autograd::Grads& g) const {

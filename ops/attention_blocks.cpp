@@ -10,6 +10,7 @@
 #include "core/kernels/parallel.h"
 #include "core/kernels/random.h"
 #include "ops/dropout.h"
+#include "ops/softmax.h"
 
 namespace mixtape::ops {
 namespace {
@@ -49,21 +50,13 @@ struct Head {
   int64_t query, queries;
 };
 
-/// The longest sequence of `offsets`.
-int64_t longest_of(const View& offsets) {
-  const auto at = [&](int64_t s) { return offsets.as<int64_t>()[s * offsets.strides[0]]; };
-  int64_t most = 0;
-  for (int64_t s = 0; s + 1 < offsets.shape[0]; ++s) most = std::max(most, at(s + 1) - at(s));
-  return most;
-}
-
 // What a thread works with: room for one head, taken once.
 template <class M>
 class Worker {
  public:
   Worker(const AttentionBlocks& all, int64_t width)
-      : all_(all), columns_(width / all.heads), keep_(all.p), draws_(static_cast<size_t>(longest_of(all.offsets))) {
-    const int64_t keys = longest_of(all.offsets), matrix = keys * columns_;
+      : all_(all), columns_(width / all.heads), keep_(all.p), draws_(static_cast<size_t>(all.longest)) {
+    const int64_t keys = all.longest, matrix = keys * columns_;
     const int64_t scores = std::max(block_scores, queries_at_once(keys) * keys);
     int64_t place = 0;
     for (auto [room, size] : {std::pair(&q_, matrix),
@@ -114,7 +107,10 @@ class Worker {
         drop(h, first, rows, slopes);
       }
       multiply<M>({h.tokens, columns_, rows}, {kept, true}, dy.from(first), dv, 1, first > 0);
-      for (int64_t i = 0; i < rows; ++i) to_scores(weights.from(i).data, slopes.from(i).data, h.tokens);
+      for (int64_t i = 0; i < rows; ++i) {  // slopes of the weights become those of the scores
+        SoftmaxRowGrad{}(kernels::Lanes<M>{}, h.tokens, 0, slopes.from(i).data, slopes.from(i).data,
+                         weights.from(i).data);
+      }
       multiply<M>({rows, columns_, h.tokens}, slopes, k, dq.from(first), all_.scale);
       multiply<M>({h.tokens, columns_, rows}, {slopes, true}, q.from(first), dk, all_.scale, first > 0);
     });
@@ -180,16 +176,10 @@ class Worker {
     return weights;
   }
   void normalize(M* row, int64_t n) const {
-    const kernels::Lanes<M> lanes;
-    const M least = -static_cast<M>(INFINITY);
-    const M* seen = place(seen_);
-    if (masked_) lanes.each(n, [&](int64_t j) { row[j] = maths::select(seen[j] > M(0), row[j], least); });
-    const M largest = lanes.max(n, [&](int64_t j) { return row[j]; });
-    const M shift = maths::select(largest == least, M(0), largest);  // nothing to see: no inf - inf
-    lanes.each(n, [&](int64_t j) { row[j] = maths::exp(row[j] - shift); });
-    const M total = lanes.sum(n, [&](int64_t j) { return row[j]; });
-    const M share = maths::select(total == M(0), M(0), M(1) / total);
-    lanes.each(n, [&](int64_t j) { row[j] *= share; });
+    if (masked_)
+      MaskedSoftmaxRow{}(kernels::Lanes<M>{}, n, 0, row, row, place(seen_));
+    else
+      SoftmaxRow{}(kernels::Lanes<M>{}, n, 0, row, row);
   }
 
   void drop(const Head& h, int64_t first, int64_t rows, const Matrix<M>& weights) {
@@ -202,14 +192,6 @@ class Worker {
       M* row = weights.from(i).data;
       lanes.each(h.tokens, [&](int64_t j) { row[j] = keep_(row[j], static_cast<M>(draws_[static_cast<size_t>(j)])); });
     }
-  }
-
-  /// The slopes of a row of weights y become those of its scores: as SoftmaxRowGrad (ops/softmax.h).
-  void to_scores(const M* y, M* slope, int64_t n) const {
-    const kernels::Lanes<M> lanes;
-    const M mean = lanes.sum(n, [&](int64_t j) { return maths::select(y[j] > M(0), y[j] * slope[j], M(0)); });
-    const M rest = lanes.sum(n, [&](int64_t j) { return maths::select(y[j] > M(0), y[j] * (slope[j] - mean), M(0)); });
-    lanes.each(n, [&](int64_t j) { slope[j] = maths::select(y[j] > M(0), y[j] * (slope[j] - mean - rest), M(0)); });
   }
 
   const AttentionBlocks& all_;

@@ -2,6 +2,7 @@
 #include "autograd/call.h"
 #include "core/factory.h"
 #include "ops/dropout.h"
+#include "ops/layer_norm.h"
 #include "ops/ops.h"
 
 namespace mixtape::ops {
@@ -22,35 +23,28 @@ struct Sum {
 
 struct NormalizeSum {
   Sum sum;
-  double eps;
+  NormalizeRow normalize;
   template <class Lanes, class M>
-  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* y, M* mean, M* rstd, const M* x, const M* r,
+  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t row, M* y, M* mean, M* rstd, const M* x, const M* r,
                              const M* gamma, const M* beta, const M* draw) const {
     lanes.each(n, [&](int64_t i) { y[i] = sum(x[i], r[i], draw[i]); });
-    const M mu = lanes.sum(n, [&](int64_t i) { return y[i]; }) / static_cast<M>(n);
-    const M var = lanes.sum(n, [&](int64_t i) { return (y[i] - mu) * (y[i] - mu); }) / static_cast<M>(n);
-    const M scale = maths::rsqrt(var + static_cast<M>(eps));
-    lanes.each(n, [&](int64_t i) { y[i] = (y[i] - mu) * scale * gamma[i] + beta[i]; });
-    *mean = mu;
-    *rstd = scale;
+    normalize(lanes, n, row, y, mean, rstd, y, gamma, beta);
   }
 };
 
-struct NormalizeSumGrad {  // as NormalizeRowGrad of layer_norm, and what becomes of dz on its two ways
+struct NormalizeSumGrad {  // and what becomes of dz on its two ways
   Sum sum;
   template <class Lanes, class M>
   MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* dx, M* dr, M* dgamma, M* dbeta, const M* dy,
                              const M* x, const M* r, const M* mean, const M* rstd, const M* gamma,
                              const M* draw) const {
-    const M mu = *mean, scale = *rstd, count = static_cast<M>(n);
+    const M mu = *mean, scale = *rstd;
     lanes.each(n, [&](int64_t i) { dr[i] = (sum(x[i], r[i], draw[i]) - mu) * scale; });  // the normalised z
     lanes.each(n, [&](int64_t i) {
       dgamma[i] += dy[i] * dr[i];
       dbeta[i] += dy[i];
     });
-    const M g = lanes.sum(n, [&](int64_t i) { return dy[i] * gamma[i]; }) / count;
-    const M gz = lanes.sum(n, [&](int64_t i) { return dy[i] * gamma[i] * dr[i]; }) / count;
-    lanes.each(n, [&](int64_t i) { dr[i] = scale * (dy[i] * gamma[i] - g - dr[i] * gz); });
+    normalize_slope(lanes, n, dr, dy, gamma, scale, [&](int64_t i) { return dr[i]; });
     lanes.each(n, [&](int64_t i) { dx[i] = sum.keep(dr[i], draw[i]); });
   }
 };
@@ -70,22 +64,15 @@ struct DropoutAddLayerNorm {
       .doc = "layer_norm(dropout(x) + residual) in one pass each way; saves mean and rstd in f32"};
 
   Metas infer(const Infer& in) const {
-    in.expect(in.shape(0).rank() >= 1, 0, "at least one axis");
-    const int64_t n = in.shape(0).back();
     if (!(p >= 0.0 && p <= 1.0)) in.fail(message("p = ", p, " is not in [0, 1]"));
     in.expect(in.shape(1) == in.shape(0), 1, in.shape(0).str() + ", that of x");
-    in.expect(in.shape(2) == Shape{n}, 2, message("[", n, "], the size of the last axis of x"));
-    in.expect(in.shape(3) == Shape{n}, 3, message("[", n, "], the size of the last axis of x"));
+    Metas metas = normalized_metas(in, 2);
     if (in.has(4)) expect_places(in, 4);
-    Shape row = in.shape(0);
-    row[row.rank() - 1] = 1;
-    return {{.shape = in.shape(0), .dtype = in.out()},
-            {.shape = row, .dtype = in.wide(), .saved_only = true},
-            {.shape = row, .dtype = in.wide(), .saved_only = true}};
+    return metas;
   }
 
   void forward(const Views& in, const Views& out) const {
-    kernels::rows(NormalizeSum{{DropoutFormula(p)}, eps}, in[0].shape, write(out[0]), write(out[1]), write(out[2]),
+    kernels::rows(NormalizeSum{{DropoutFormula(p)}, {eps}}, in[0].shape, write(out[0]), write(out[1]), write(out[2]),
                   in[0], in[1], in[2], in[3], random_rows(at, as_column(in[4])));
   }
 

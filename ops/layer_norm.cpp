@@ -1,7 +1,7 @@
+#include "ops/layer_norm.h"
 #include "autograd/backward.h"
 #include "autograd/call.h"
 #include "core/factory.h"
-#include "core/kernels/loops.h"
 #include "ops/ops.h"
 
 namespace mixtape::ops {
@@ -9,29 +9,12 @@ namespace {
 
 using kernels::write;
 
-struct NormalizeRow {
-  double eps;
-  template <class Lanes, class M>
-  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* y, M* mean, M* rstd, const M* x, const M* gamma,
-                             const M* beta) const {
-    // Two passes: the mean of squares minus the squared mean would cancel (x = 1000 + {0, 1}).
-    const M mu = lanes.sum(n, [&](int64_t i) { return x[i]; }) / static_cast<M>(n);
-    const M var = lanes.sum(n, [&](int64_t i) { return (x[i] - mu) * (x[i] - mu); }) / static_cast<M>(n);
-    const M r = maths::rsqrt(var + static_cast<M>(eps));
-    lanes.each(n, [&](int64_t i) { y[i] = (x[i] - mu) * r * gamma[i] + beta[i]; });
-    *mean = mu;
-    *rstd = r;
-  }
-};
-
-struct NormalizeRowGrad {  // dx = rstd·(g - mean(g) - x̂·mean(g·x̂)), g = dy·γ
+struct NormalizeRowGrad {
   template <class Lanes, class M>
   MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* dx, const M* dy, const M* x, const M* mean,
                              const M* rstd, const M* gamma) const {
-    const M mu = *mean, r = *rstd, count = static_cast<M>(n);
-    const M g = lanes.sum(n, [&](int64_t i) { return dy[i] * gamma[i]; }) / count;
-    const M gx = lanes.sum(n, [&](int64_t i) { return dy[i] * gamma[i] * ((x[i] - mu) * r); }) / count;
-    lanes.each(n, [&](int64_t i) { dx[i] = r * (dy[i] * gamma[i] - g - (x[i] - mu) * r * gx); });
+    const M mu = *mean, r = *rstd;
+    normalize_slope(lanes, n, dx, dy, gamma, r, [&](int64_t i) { return (x[i] - mu) * r; });
   }
 };
 
@@ -51,17 +34,7 @@ struct LayerNorm {
       .saves = saves_inputs(0, 1),
       .doc = "(x - mean)·rstd·γ + β over the last axis (Ba, Kiros and Hinton, 2016); saves mean and rstd in f32"};
 
-  Metas infer(const Infer& in) const {
-    in.expect(in.shape(0).rank() >= 1, 0, "at least one axis");
-    const int64_t n = in.shape(0).back();
-    in.expect(in.shape(1) == Shape{n}, 1, message("[", n, "], the size of the last axis of x"));
-    in.expect(in.shape(2) == Shape{n}, 2, message("[", n, "], the size of the last axis of x"));
-    Shape row = in.shape(0);
-    row[row.rank() - 1] = 1;
-    return {{.shape = in.shape(0), .dtype = in.out()},
-            {.shape = row, .dtype = in.wide(), .saved_only = true},
-            {.shape = row, .dtype = in.wide(), .saved_only = true}};
-  }
+  Metas infer(const Infer& in) const { return normalized_metas(in, 1); }
 
   void forward(const Views& in, const Views& out) const {
     kernels::rows(NormalizeRow{eps}, in[0].shape, write(out[0]), write(out[1]), write(out[2]), in[0], in[1], in[2]);

@@ -3,20 +3,6 @@
 namespace mixtape::ops {
 namespace {
 
-struct MaskedSoftmaxRow {
-  template <class Lanes, class M>
-  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* y, const M* x, const M* visible) const {
-    const M least = -static_cast<M>(INFINITY);
-    lanes.each(n, [&](int64_t i) { y[i] = maths::select(visible[i] > M(0), x[i], least); });
-    const M largest = lanes.max(n, [&](int64_t i) { return y[i]; });
-    const M shift = maths::select(largest == least, M(0), largest);      // nothing to see: no inf - inf
-    lanes.each(n, [&](int64_t i) { y[i] = maths::exp(y[i] - shift); });  // hidden places: e^-inf, exactly 0
-    const M total = lanes.sum(n, [&](int64_t i) { return y[i]; });
-    const M share = maths::select(total == M(0), M(0), M(1) / total);
-    lanes.each(n, [&](int64_t i) { y[i] *= share; });
-  }
-};
-
 struct MaskedSoftmax {
   int64_t axis = -1;
 

@@ -3,16 +3,6 @@
 namespace mixtape::ops {
 namespace {
 
-struct SoftmaxRow {
-  template <class Lanes, class M>
-  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* y, const M* x) const {
-    const M largest = lanes.max(n, [&](int64_t i) { return x[i]; });
-    lanes.each(n, [&](int64_t i) { y[i] = maths::exp(x[i] - largest); });
-    const M share = M(1) / lanes.sum(n, [&](int64_t i) { return y[i]; });
-    lanes.each(n, [&](int64_t i) { y[i] *= share; });
-  }
-};
-
 struct Softmax {
   int64_t axis = -1;
 

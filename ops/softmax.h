@@ -22,6 +22,32 @@ MIXTAPE_HD M log_sum_above(const Lanes& lanes, int64_t n, M largest, const X& x)
   return maths::log1p(others + (ties - M(1)));
 }
 
+/// y may be x itself, in all three formulas here.
+struct SoftmaxRow {
+  template <class Lanes, class M>
+  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* y, const M* x) const {
+    const M largest = lanes.max(n, [&](int64_t i) { return x[i]; });
+    lanes.each(n, [&](int64_t i) { y[i] = maths::exp(x[i] - largest); });
+    const M share = M(1) / lanes.sum(n, [&](int64_t i) { return y[i]; });
+    lanes.each(n, [&](int64_t i) { y[i] *= share; });
+  }
+};
+
+/// The same over the places where `visible` is 1; nothing visible gives 0 everywhere.
+struct MaskedSoftmaxRow {
+  template <class Lanes, class M>
+  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* y, const M* x, const M* visible) const {
+    const M least = -static_cast<M>(INFINITY);
+    lanes.each(n, [&](int64_t i) { y[i] = maths::select(visible[i] > M(0), x[i], least); });
+    const M largest = lanes.max(n, [&](int64_t i) { return y[i]; });
+    const M shift = maths::select(largest == least, M(0), largest);      // nothing to see: no inf - inf
+    lanes.each(n, [&](int64_t i) { y[i] = maths::exp(y[i] - shift); });  // hidden places: e^-inf, exactly 0
+    const M total = lanes.sum(n, [&](int64_t i) { return y[i]; });
+    const M share = maths::select(total == M(0), M(0), M(1) / total);
+    lanes.each(n, [&](int64_t i) { y[i] *= share; });
+  }
+};
+
 /// dx = y·(dy - Σ dy·y), with the weighted mean taken off twice: the second time it is small, so where one place holds
 /// nearly all of the weight its tiny gradient is not lost in the rounding of dy - mean, nor in that of a 16-bit y.
 /// Where y is exactly 0 (hidden, or underflowed) so is dx, whatever dy holds there.

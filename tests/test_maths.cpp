@@ -10,34 +10,17 @@
 #include <string>
 
 #include "core/maths.h"
+#include "tools/ulp.h"
 
 using namespace mixtape;
+using tools::error_in_ulp;
 
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity(), not_a_number = std::numeric_limits<float>::quiet_NaN();
-constexpr double float_overflow = 0x1.ffffffp127;  // the tie between the largest float and 2^128
 
 float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
-
-// The distance between floats around v.
-double ulp(double v) {
-  if (std::abs(v) < 0x1p-126) return 0x1p-149;
-  int exponent = 0;
-  std::frexp(v, &exponent);
-  return std::ldexp(1.0, exponent - 24);
-}
-
-// Error of `got` in units of the last place; infinite where one is NaN or overflows and the other does not.
-double error_in_ulp(float got, double want) {
-  if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got) ? 0 : inf;
-  if (std::abs(want) >= float_overflow || std::isinf(got)) {
-    const bool near_edge = std::abs(want) > 0x1.fffff0p127;
-    return near_edge && std::abs(static_cast<double>(got)) >= 0x1.fffff0p127 && (got > 0) == (want > 0) ? 0 : inf;
-  }
-  return std::abs(got - want) / ulp(want);
-}
 
 template <class F, class Exact>
 std::string worst_error(double bound, const F& f, const Exact& exact, uint64_t stride = 997) {

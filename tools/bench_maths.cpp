@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "core/kernels/parallel.h"
@@ -13,6 +11,7 @@
 #include "ops/gelu.h"
 #include "tools/bench.h"
 #include "tools/trainer/json.h"
+#include "tools/ulp.h"
 
 namespace mixtape::tools {
 namespace {
@@ -37,7 +36,7 @@ const Function functions[] = {
 };
 
 struct Worst {
-  double ulp = 0;  // of the float that is nearest to the truth
+  double ulp = 0;
   float at = 0;
   int64_t wrong = 0;  // NaN or infinite where the truth is not, or the other way round
   void take(const Worst& other) {
@@ -47,20 +46,12 @@ struct Worst {
 };
 
 void look(const Function& f, float x, Worst& worst) {
-  const float got = f.ours(x);
-  const double want = f.truth(static_cast<double>(x));
-  const float rounded = static_cast<float>(want);
-  if (std::isnan(want) != std::isnan(got) || (std::isinf(rounded) != std::isinf(got))) {
-    // Beside the overflow an ulp decides which side a float falls on.
-    const bool at_the_edge = std::abs(want) > 0.9999995 * static_cast<double>(std::numeric_limits<float>::max());
-    worst.wrong += at_the_edge && !std::isnan(got) ? 0 : 1;
-    return;
+  const double error = error_in_ulp(f.ours(x), f.truth(static_cast<double>(x)));
+  if (std::isinf(error)) {
+    ++worst.wrong;
+  } else if (error > worst.ulp) {
+    worst.ulp = error, worst.at = x;
   }
-  if (!std::isfinite(got)) return;
-  const float above = std::nextafter(std::abs(rounded), INFINITY);
-  const double ulp = std::isinf(above) ? 0x1p104 : static_cast<double>(above) - static_cast<double>(std::abs(rounded));
-  const double error = std::abs(static_cast<double>(got) - want) / ulp;
-  if (error > worst.ulp) worst.ulp = error, worst.at = x;
 }
 
 /// Over every `every`-th of the 2^32 floats.

@@ -36,7 +36,7 @@ void ledger(const InspectOptions& options) {
   const trainer::Precision precision = trainer::make_precision(config);
   const std::vector<int64_t> rows = data::plan_sorted(texts.lengths(), texts.rows()).front();
   const data::Batch batch =
-      data::collate(texts, rows, {.pad_id = tokenizer.vocab().special().pad, .label_dtype = model->label_dtype()});
+      data::collate(texts, rows, trainer::collate_options(config, tokenizer, model->label_dtype()));
 
   amp::GradScaler scaler(precision.scaler);
   amp::Ledger ledger;

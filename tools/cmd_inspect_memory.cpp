@@ -180,11 +180,8 @@ void memory(const MemoryOptions& options) {
   const data::BatchPlan batches = data::plan_sorted(task.train.lengths(), config.trainer.per_device_train_batch_size);
   const size_t longest =
       batches.size() > 1 && batches.back().size() < batches.front().size() ? batches.size() - 2 : batches.size() - 1;
-  const data::Batch batch = data::collate(task.train, batches[longest],
-                                          {.padding = trainer::padding_of(config.data),
-                                           .max_length = config.tokenizer.max_length,
-                                           .pad_id = tokenizer.vocab().special().pad,
-                                           .label_dtype = model->label_dtype()});
+  const data::Batch batch =
+      data::collate(task.train, batches[longest], trainer::collate_options(config, tokenizer, model->label_dtype()));
   const MemoryPlan plan = MemoryProbe(config, *model, batch).run();
   progress.clear();
   print(options.json ? as_json(plan, batch) : as_text(plan, batch));

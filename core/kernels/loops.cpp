@@ -203,22 +203,22 @@ class RowWalk {
           v && !operands[k].random && (v.shape.rank() == 0 || v.shape.back() == 1) && !operands[k].sums;
       length_[k] = statistic ? 1 : n_;
       stride_[k] = v && !statistic && !operands[k].random ? v.strides.back() : 1;
-      place_[k] = room_;
-      room_ += (length_[k] + 16) / 16 * 16;  // never nothing: an absent statistic is written even beside an empty row
+      int64_t& room = operands[k].sums ? sum_room_ : room_;
+      place_[k] = room;
+      room += (length_[k] + 16) / 16 * 16;  // never nothing: an absent statistic is written even beside an empty row
     }
   }
 
   void run() {
-    const int64_t rows = outer_.count(), pieces = (rows + row_piece - 1) / row_piece;
-    const bool sums = std::any_of(operands_, operands_ + count_, [](const Operand& o) { return o.sums; });
-    if (!sums) {
-      return parallel_for(rows, rows * std::max<int64_t>(n_, 1),
-                          [&](int64_t begin, int64_t end) { walk(begin, end, nullptr); });
+    const int64_t rows = outer_.count(), work = rows * std::max<int64_t>(n_, 1);
+    if (sum_room_ == 0) {
+      return parallel_for(rows, work, [&](int64_t begin, int64_t end) { walk(begin, end, nullptr); });
     }
-    std::vector<M> parts(static_cast<size_t>(pieces * room_));
-    parallel_for(pieces, rows * std::max<int64_t>(n_, 1), [&](int64_t begin, int64_t end) {
+    const int64_t pieces = std::max<int64_t>(1, (rows + row_piece - 1) / row_piece);
+    std::vector<M> parts(static_cast<size_t>(pieces * sum_room_));
+    parallel_for(pieces, work, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece) {
-        walk(piece * row_piece, std::min(rows, (piece + 1) * row_piece), parts.data() + piece * room_);
+        walk(piece * row_piece, std::min(rows, (piece + 1) * row_piece), parts.data() + piece * sum_room_);
       }
     });
     for (int k = 0; k < count_; ++k) {
@@ -236,13 +236,15 @@ class RowWalk {
     for (int64_t row = begin; row < end; ++row) {
       for (int k = 0; k < count_; ++k) {
         const Operand& operand = operands_[k];
+        if (operand.sums) {
+          pointer[k] = part + place_[k];
+          continue;
+        }
         M* buffer = scratch.data() + place_[k];
         const int64_t at = outer_.offset(k, row);
         if (operand.random) {
           const int64_t drawn = views_[k] ? views_[k].template as<int64_t>()[at] : row;
           pointer[k] = random_block(operand.draw, drawn * n_, n_, buffer);
-        } else if (operand.sums) {
-          pointer[k] = part + place_[k];
         } else if (operand.writes) {
           pointer[k] = views_[k] ? target_any(views_[k], at, stride_[k], buffer) : buffer;
         } else if (views_[k] && at != loaded[k]) {  // read only: row() hands it on, and formulas take it as const M*
@@ -252,18 +254,15 @@ class RowWalk {
       }
       function_(formula_.f, n_, row, pointer);
       for (int k = 0; k < count_; ++k) {
-        if (operands_[k].writes && !operands_[k].sums && views_[k])
+        if (operands_[k].writes && views_[k])
           store_any<M>(pointer[k], views_[k], outer_.offset(k, row), stride_[k], length_[k]);
       }
     }
   }
 
-  void add_up(int k, int64_t pieces, M* first) const {
-    std::vector<M> none;
-    if (pieces == 0) none.resize(static_cast<size_t>(n_));
-    M* total = pieces == 0 ? none.data() : first;
+  void add_up(int k, int64_t pieces, M* total) const {
     for (int64_t piece = 1; piece < pieces; ++piece) {
-      const M* next = first + piece * room_;
+      const M* next = total + piece * sum_room_;
       for (int64_t i = 0; i < n_; ++i) total[i] += next[i];
     }
     store_any<M>(total, views_[k], 0, stride_[k], n_);
@@ -275,7 +274,7 @@ class RowWalk {
   RowFunction<M> function_;
   const Operand* operands_;
   int count_;
-  int64_t n_, room_ = 0;
+  int64_t n_, room_ = 0, sum_room_ = 0;  // of one row, and of the sums of one piece
   View views_[max_operands];
   Plan outer_;
   int64_t length_[max_operands], stride_[max_operands], place_[max_operands];

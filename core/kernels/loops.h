@@ -51,7 +51,7 @@ inline Operand write(const View& view) {
 /// An operand [n] of `rows` to which each row adds: the formula gets an array that other rows added to before it. The
 /// sum's order is fixed: by pieces of `rows`, whoever walks them. CPU only.
 inline Operand sum_rows_into(const View& view) {
-  Operand operand = write(view);
+  Operand operand(view);
   operand.sums = true;
   return operand;
 }

@@ -2,7 +2,7 @@
 """Plants one fault at a time and demands that the tests see it: tests/mutants/run.py BUILD [NAME...]
 
 mutants.json lists them: a file, the text that is replaced (it must stand there once), and the tests that must fail
-("op:gelu" is a row of the op table, "unit:backward" the cases of test_backward.cpp, "faults:torn" a group of tools/faults). Only the unit
+("op:gelu" is a row of the op table, "unit:backward" the cases of test_backward.cpp, "faults:torn" a group of tools/faults). Of a header, "in" names the file whose unit is to see it. Only the unit
 with the mutated file is compiled, with the build's own command, and linked with the other objects. A mutant that survives, or no longer applies, is a failure.
 """
 import json
@@ -38,11 +38,15 @@ def killed(build, database, mutant, folder):
     text = source.read_text()
     if text.count(mutant["old"]) != 1:
         return None, f"'{mutant['old']}' stands {text.count(mutant['old'])} times in {mutant['file']}, not once"
-    mutated = folder / source.name
+    mutated = folder / mutant["file"]
+    mutated.parent.mkdir(parents=True)
     mutated.write_text(text.replace(mutant["old"], mutant["new"]))
-    unit, command, directory = unit_of(database, source)
+    unit, command, directory = unit_of(database, ROOT / mutant.get("in", mutant["file"]))
     mutant_unit = mutated
-    if unit != source:
+    if "in" in mutant:  # a header: found before the tree's own
+        mutant_unit = unit
+        command.insert(command.index(f"-I{ROOT}"), f"-I{folder}")
+    elif unit != source:
         mutant_unit = folder / unit.name
         mutant_unit.write_text(unit.read_text().replace(f'"{source}"', f'"{mutated}"'))
     old_object = command[command.index("-o") + 1]

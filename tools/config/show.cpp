@@ -82,6 +82,11 @@ std::string table(std::string_view section) {
   return out;
 }
 
+/// What a reader wants to see: what counts, and what came from a model's directory.
+bool shown(const Config& config, const Field& field) {
+  return counts(config, field) || config.origin(field.path()).kind == Origin::Kind::pretrained;
+}
+
 }  // namespace
 
 bool counts(const Config& config, const Field& field) {
@@ -93,13 +98,6 @@ bool counts(const Config& config, const Field& field) {
   if (field.section == "model.config" && !config.model.pretrained.empty()) return config.written(path);
   return true;
 }
-
-namespace {
-/// What a reader wants to see: what counts, and what came from a model's directory.
-bool shown(const Config& config, const Field& field) {
-  return counts(config, field) || config.origin(field.path()).kind == Origin::Kind::pretrained;
-}
-}  // namespace
 
 std::string to_json(const Config& config) { return object(config, "") + "\n"; }
 

@@ -3,7 +3,6 @@
 #include <set>
 
 #include "amp/autocast.h"
-#include "core/factory.h"
 #include "tools/trainer/setup.h"
 
 namespace mixtape::trainer {
@@ -20,13 +19,10 @@ namespace {
 }
 
 data::Batch two_tokens(const models::BertClassifier& model) {
-  data::Batch batch;
-  batch.rows = 1;
-  batch.tokens = 2;
-  batch.input_ids = zeros({1, 2}, DType::i64);
-  batch.attention_mask = full({1, 2}, 1, DType::boolean);
-  batch.labels = zeros({1}, model.label_dtype());
-  return batch;
+  data::EncodedTexts texts;
+  texts.append(std::vector<int32_t>{0, 0});
+  texts.set_labels({0});
+  return data::collate(texts, std::vector<int64_t>{0}, {.label_dtype = model.label_dtype()});
 }
 
 /// Every op that runs, and what the fused ones stand for.
@@ -38,7 +34,7 @@ std::set<std::string, std::less<>> ops_of(const models::BertClassifier& model, c
   observer.on_call = [](void* self, const CallEvent& event) {
     auto& names = *static_cast<std::set<std::string, std::less<>>*>(self);
     names.emplace(event.op.info->name);
-    for_each_absorbed(event.op, [&](const OpSchema& row) { names.emplace(row.info->name); });
+    for (const OpSchema* row : absorbed_rows(event.op)) names.emplace(row->info->name);
   };
   const ObserverGuard observing(observer);
   const NoGradGuard no_grad;

@@ -13,6 +13,22 @@
 namespace mixtape::trainer {
 namespace {
 
+/// Calls f("hidden_size", ours.hidden_size, theirs.hidden_size) for every key of `model.config`.
+template <class Own, class Bert, class F>
+void for_each_size(Own& own, Bert& bert, const F& f) {
+  f("vocab_size", own.vocab_size, bert.vocab_size);
+  f("hidden_size", own.hidden_size, bert.hidden_size);
+  f("num_hidden_layers", own.num_hidden_layers, bert.num_hidden_layers);
+  f("num_attention_heads", own.num_attention_heads, bert.num_attention_heads);
+  f("intermediate_size", own.intermediate_size, bert.intermediate_size);
+  f("hidden_dropout_prob", own.hidden_dropout_prob, bert.hidden_dropout_prob);
+  f("attention_probs_dropout_prob", own.attention_probs_dropout_prob, bert.attention_probs_dropout_prob);
+  f("max_position_embeddings", own.max_position_embeddings, bert.max_position_embeddings);
+  f("type_vocab_size", own.type_vocab_size, bert.type_vocab_size);
+  f("layer_norm_eps", own.layer_norm_eps, bert.layer_norm_eps);
+  f("initializer_range", own.initializer_range, bert.initializer_range);
+}
+
 [[noreturn]] void refuse(const std::string& what) { fail(ErrorKind::config, "E-MODEL-CONFIG", what); }
 
 void check_fit(const config::Config& config, const models::BertConfig& bert, int64_t vocab_size) {
@@ -69,19 +85,18 @@ data::Padding padding_of(const config::DataConfig& config) {
   }
 }
 
+data::CollateOptions collate_options(const config::Config& config, const data::Tokenizer& tokenizer, DType labels) {
+  return {.padding = padding_of(config.data),
+          .max_length = config.tokenizer.max_length,
+          .pad_id = tokenizer.vocab().special().pad,
+          .label_dtype = labels};
+}
+
 models::BertConfig bert_config(const config::Config& config, int64_t vocab_size) {
-  const config::EncoderConfig& own = config.model.config;
-  return {.vocab_size = own.vocab_size == 0 ? vocab_size : own.vocab_size,
-          .hidden_size = own.hidden_size,
-          .num_hidden_layers = own.num_hidden_layers,
-          .num_attention_heads = own.num_attention_heads,
-          .intermediate_size = own.intermediate_size,
-          .max_position_embeddings = own.max_position_embeddings,
-          .type_vocab_size = own.type_vocab_size,
-          .layer_norm_eps = own.layer_norm_eps,
-          .hidden_dropout_prob = own.hidden_dropout_prob,
-          .attention_probs_dropout_prob = own.attention_probs_dropout_prob,
-          .initializer_range = own.initializer_range};
+  models::BertConfig bert;
+  for_each_size(config.model.config, bert, [](const char*, const auto& own, auto& size) { size = own; });
+  if (bert.vocab_size == 0) bert.vocab_size = vocab_size;
+  return bert;
 }
 
 void take_from_pretrained(config::Config& config) {
@@ -92,21 +107,9 @@ void take_from_pretrained(config::Config& config) {
     config.origins[path].kind = config::Origin::Kind::pretrained;
     return true;
   };
-  const auto take = [&](const char* key, auto& target, auto value) {
-    if (open(std::string("model.config.") + key)) target = value;
-  };
-  config::EncoderConfig& own = config.model.config;
-  take("vocab_size", own.vocab_size, info.bert.vocab_size);
-  take("hidden_size", own.hidden_size, info.bert.hidden_size);
-  take("num_hidden_layers", own.num_hidden_layers, info.bert.num_hidden_layers);
-  take("num_attention_heads", own.num_attention_heads, info.bert.num_attention_heads);
-  take("intermediate_size", own.intermediate_size, info.bert.intermediate_size);
-  take("hidden_dropout_prob", own.hidden_dropout_prob, info.bert.hidden_dropout_prob);
-  take("attention_probs_dropout_prob", own.attention_probs_dropout_prob, info.bert.attention_probs_dropout_prob);
-  take("max_position_embeddings", own.max_position_embeddings, info.bert.max_position_embeddings);
-  take("type_vocab_size", own.type_vocab_size, info.bert.type_vocab_size);
-  take("layer_norm_eps", own.layer_norm_eps, info.bert.layer_norm_eps);
-  take("initializer_range", own.initializer_range, info.bert.initializer_range);
+  for_each_size(config.model.config, info.bert, [&](const char* key, auto& own, const auto& size) {
+    if (open(std::string("model.config.") + key)) own = size;
+  });
   if (info.pooling && open("model.pooling")) {
     config.model.pooling = *info.pooling == models::Pooling::cls ? config::Pooling::cls : config::Pooling::pooler;
   }

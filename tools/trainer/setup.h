@@ -17,6 +17,7 @@ namespace mixtape::trainer {
 
 /// How a training batch is laid.
 data::Padding padding_of(const config::DataConfig& config);
+data::CollateOptions collate_options(const config::Config& config, const data::Tokenizer& tokenizer, DType labels);
 
 /// Puts into `config` what nobody wrote and `model.pretrained` says: `model.config`, pooling and head of a model that
 /// Mixtape saved, `tokenizer.lowercase`. Errors are kind model.

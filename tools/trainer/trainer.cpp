@@ -24,10 +24,7 @@ data::LoaderOptions loader_options(const config::Config& config, const data::Tok
                   .shuffle = config.data.shuffle,
                   .length_bucketing = config.data.length_bucketing,
                   .seed = static_cast<uint64_t>(config.trainer.seed)};
-  options.collate = {.padding = padding_of(config.data),
-                     .max_length = config.tokenizer.max_length,
-                     .pad_id = tokenizer.vocab().special().pad,
-                     .label_dtype = labels};
+  options.collate = collate_options(config, tokenizer, labels);
   return options;
 }
 
