@@ -198,6 +198,21 @@ TEST_CASE("inspect memory: the peak of a run is foreseen within 5 percent, and t
   }
 }
 
+TEST_CASE("inspect ledger lays its batch as the run would: packed tokens need no mask") {
+  const TinyRun tiny;
+  const auto inputs_of_attention = [&](const std::string& padding) {
+    const ProgramResult result =
+        run_program("inspect ledger '" + tiny.config_path() + "' --json" + set_options({"data.padding=" + padding}));
+    REQUIRE(result.exit_code == 0);
+    for (const auto& row : nlohmann::json::parse(result.out).at("ops")) {
+      if (row.at("op") == "attention") return row.at("in").size();
+    }
+    return size_t{0};
+  };
+  CHECK(inputs_of_attention("longest") == 5);
+  CHECK(inputs_of_attention("packed") == 4);
+}
+
 TEST_CASE("bench maths: errors of a few units of the last place, and no NaN where none belongs") {
   const ProgramResult result = run_program("bench maths --every 100003 --json");
   REQUIRE(result.exit_code == 0);
