@@ -204,7 +204,8 @@ TEST_CASE("inspect ledger lays its batch as the run would: packed tokens need no
     const ProgramResult result =
         run_program("inspect ledger '" + tiny.config_path() + "' --json" + set_options({"data.padding=" + padding}));
     REQUIRE(result.exit_code == 0);
-    for (const auto& row : nlohmann::json::parse(result.out).at("ops")) {
+    const auto ledger = nlohmann::json::parse(result.out);
+    for (const auto& row : ledger.at("ops")) {
       if (row.at("op") == "attention") return row.at("in").size();
     }
     return size_t{0};
