@@ -28,6 +28,20 @@ Tensor full(const Shape& shape, double value, DType dtype, Device device) {
 }
 
 Tensor zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0.0, dtype, device); }
+
+Tensors zeros_end_to_end(int count, const Shape& shape, DType dtype, Device device) {
+  Shape whole = shape;
+  whole.insert(0, count);
+  const Tensor all = zeros(whole, dtype, device);
+  const size_t bytes = static_cast<size_t>(shape.numel() * size_of(dtype));
+  Tensors parts;
+  for (int i = 0; i < count; ++i) {
+    Storage part = all.storage().part(static_cast<size_t>(i) * bytes, bytes);
+    parts.push_back(Tensor(std::move(part), {shape, contiguous_strides(shape), 0, dtype}));
+  }
+  return parts;
+}
+
 Tensor scalar(double value, DType dtype) { return full({}, value, dtype); }
 
 Tensor from(const std::vector<double>& values, const Shape& shape, DType dtype) {

@@ -10,8 +10,11 @@
 namespace mixtape {
 
 Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = {});  ///< uninitialised
+inline Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device()); }
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = {});
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
+/// `count` of them end to end in memory, each with a storage of its own: kernels::joined() makes one view of them.
+Tensors zeros_end_to_end(int count, const Shape& shape, DType dtype = DType::f32, Device device = {});
 Tensor scalar(double value, DType dtype = DType::f32);  ///< rank 0
 /// Copies `values` (row-major) into a tensor of `shape`, rounded once to `dtype`. Throws E-SHAPE on a wrong count.
 Tensor from(const std::vector<double>& values, const Shape& shape, DType dtype = DType::f32);

@@ -48,7 +48,7 @@ struct Input {
 
 /// The inputs of an op, in order.
 struct InputList {
-  Input items[6] = {};
+  Input items[8] = {};
   int count = 0;
   template <class... I>
   constexpr InputList(I... input) : items{input...}, count(sizeof...(I)) {}

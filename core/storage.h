@@ -26,9 +26,17 @@ class Storage {
   int64_t use_count() const { return block_.use_count(); }
   bool same_as(const Storage& other) const { return block_ == other.block_; }
 
+  /// `bytes` of these bytes from `offset` on as a storage of their own, with its own version: writing to one part moves
+  /// no other's. Keeps the whole alive. Throws E-STORAGE when they do not lie inside.
+  Storage part(size_t offset, size_t bytes) const;
+  /// Uninitialised room for `bytes` that are made from all of these. What is made at one rate from parts of a whole
+  /// lies as the parts do. `old`, the twin before, is not written on.
+  Storage twin(size_t bytes, const Storage& old) const;
+
  private:
   struct Block {
     Block(size_t bytes, Device device);
+    Block(std::shared_ptr<Block> whole, size_t offset, size_t bytes);
     ~Block();
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
@@ -37,6 +45,8 @@ class Storage {
     Device device;
     uint32_t version = 0;
     Allocator* allocator;
+    std::shared_ptr<Block> whole;  // of a part: what it is cut from
+    std::weak_ptr<Block> twins;    // of a whole: where the twins of its parts lie
   };
   std::shared_ptr<Block> block_;
 };

@@ -66,6 +66,14 @@ void Tensor::check_type(DType wanted) const {
   }
 }
 
+namespace {
+Storage new_twin(const Tensor& parameter, DType dtype) {
+  const size_t bytes = static_cast<size_t>(parameter.numel() * size_of(dtype));
+  const bool whole = parameter.storage().bytes() == static_cast<size_t>(parameter.numel() * size_of(parameter.dtype()));
+  return whole ? parameter.storage().twin(bytes, parameter.leaf().shadow.bytes) : Storage(bytes, parameter.device());
+}
+}  // namespace
+
 bool shadow_is_fresh(const Tensor& parameter, DType dtype) {
   const Shadow& shadow = parameter.leaf().shadow;
   return shadow.bytes && shadow.dtype == dtype && shadow.version == parameter.storage().version();
@@ -74,9 +82,8 @@ bool shadow_is_fresh(const Tensor& parameter, DType dtype) {
 Storage shadow_bytes(const Tensor& parameter, DType dtype) {
   Shadow& shadow = parameter.leaf().shadow;
   if (shadow_is_fresh(parameter, dtype)) return shadow.bytes;
-  const size_t bytes = static_cast<size_t>(parameter.numel() * size_of(dtype));
   if (!shadow.bytes || shadow.dtype != dtype || shadow.bytes.use_count() > 1) {
-    shadow.bytes = Storage(bytes, parameter.device());
+    shadow.bytes = new_twin(parameter, dtype);
   }
   shadow.dtype = dtype;
   shadow.version = parameter.storage().version();
@@ -88,7 +95,7 @@ Storage shadow_bytes(const Tensor& parameter, DType dtype) {
 Storage writable_shadow(const Tensor& parameter) {
   Shadow& shadow = parameter.leaf().shadow;
   if (!shadow.bytes) return {};
-  if (shadow.bytes.use_count() > 1) shadow.bytes = Storage(shadow.bytes.bytes(), parameter.device());
+  if (shadow.bytes.use_count() > 1) shadow.bytes = new_twin(parameter, shadow.dtype);
   return shadow.bytes;
 }
 

@@ -15,8 +15,13 @@ class MultiHeadAttention : public Module {
   Tensor forward(const Tensor& queries, const Tensor& x, const TokenLayout& layout, bool train) const;
 
  private:
+  MultiHeadAttention(int64_t heads, double dropout, const Tensors& weights, const Tensors& biases, int64_t width);
+
+  /// Queries, keys and values.
+  Tensors project(const Tensor& queries, const Tensor& x) const;
+
   int64_t heads_;
-  Linear query_, key_, value_, output_;
+  Linear query_, key_, value_, output_;  // the first three lie end to end: one product makes all
   double dropout_;
 };
 

@@ -16,6 +16,18 @@ class Linear : public Module {
     const Scope scope = enter();
     return ops::linear(x, weight_, bias_);
   }
+  /// Of tensors that are there already.
+  Linear(Tensor weight, Tensor bias)
+      : weight_(add_parameter("weight", std::move(weight))), bias_(add_parameter("bias", std::move(bias))) {}
+  /// Each layer's output for the same x.
+  static Tensors joint(const Tensor& x, std::initializer_list<const Linear*> layers) {
+    Tensors weights, biases;
+    for (const Linear* layer : layers) {
+      weights.push_back(layer->weight_);
+      biases.push_back(layer->bias_);
+    }
+    return ops::joint_linear(x, weights, biases);
+  }
   /// outer(gelu(inner(x))).
   friend Tensor feed_forward(const Tensor& x, const Linear& inner, const Linear& outer) {
     const Scope scope("feed_forward");

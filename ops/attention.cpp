@@ -67,8 +67,7 @@ struct Attention {
 
   Tensors backward(autograd::Grads& g) const {
     const Tensor q = g.in(0), k = g.in(1), v = g.in(2), offsets = g.in(3), visible = g.has(4) ? g.in(4) : Tensor();
-    Tensors out;
-    for (const Tensor& x : {q, k, v}) out.push_back(empty(x.shape(), x.dtype(), x.device()));
+    Tensors out = gradients_of(q, k, v);
     attend_backward(blocks(offsets.view(), k.view(), visible ? visible.view() : View{}), g.dy().view(), q.view(),
                     k.view(), v.view(), out[0].view(), out[1].view(), out[2].view());
     for (int i = 0; i < 3; ++i) {
@@ -149,6 +148,19 @@ struct Attention {
   }
 
  private:
+  /// Room for the gradients: side by side in one tensor where q, k and v, or k and v, are, so that it is the gradient
+  /// of what they were cut from.
+  static Tensors gradients_of(const Tensor& q, const Tensor& k, const Tensor& v) {
+    const auto room = [&](int64_t pieces) {
+      const Tensor all = empty({k.size(0), pieces * k.size(1)}, k.dtype(), k.device());
+      return chunk(all, pieces, 1);
+    };
+    if (!k.storage().same_as(v.storage())) return {empty_like(q), empty_like(k), empty_like(v)};
+    if (q.storage().same_as(k.storage()) && q.shape() == k.shape()) return room(3);
+    const Tensors kv = room(2);
+    return {empty_like(q), kv[0], kv[1]};
+  }
+
   AttentionBlocks blocks(const View& offsets, const View& k, const View& visible) const {
     const double head = static_cast<double>(k.shape[1] / heads);
     return {heads, 1.0 / std::sqrt(head), p, at, longest, offsets, visible};

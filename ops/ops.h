@@ -42,6 +42,9 @@ Tensor matmul(const Tensor& a, const Tensor& b);                                
 /// scale·a·b: [batch…, m, k], [batch…, k, n] -> [batch…, m, n]; the batch axes broadcast
 Tensor batched_matmul(const Tensor& a, const Tensor& b, double scale = 1.0);
 
+/// linear(x, weights[i], biases[i]) for each of up to three: […, in], [outᵢ, in], [outᵢ] -> […, outᵢ], which are views
+/// of one tensor. One product for all where the weights, and the biases, lie end to end (zeros_end_to_end).
+Tensors joint_linear(const Tensor& x, const Tensors& weights, const Tensors& biases);
 /// linear(gelu(linear(x))): [.., in], [inner, in], [inner], [out, inner], [out] -> [.., out]
 Tensor feed_forward(const Tensor& x, const Tensor& inner_weight, const Tensor& inner_bias, const Tensor& outer_weight,
                     const Tensor& outer_bias);

@@ -44,6 +44,7 @@ struct Split {
   Tensors backward(autograd::Grads& g) const {
     const Shape& whole = g.meta(0).shape;
     const int along = normalize_axis(axis, whole.rank(), "split");
+    if (const Tensor all = g.create_graph() ? Tensor() : side_by_side(g, along)) return {all};
     DType dtype = g.meta(0).dtype;
     for (int i = 0; i < pieces(); ++i) {
       if (g.dy(i)) dtype = widest(dtype, g.dy(i).dtype());
@@ -89,6 +90,23 @@ struct Split {
 
  private:
   int pieces() const { return static_cast<int>(sizes.size()); }
+
+  /// The gradients as the one tensor that they are pieces of; absent when they are not.
+  Tensor side_by_side(const autograd::Grads& g, int along) const {
+    const Tensor first = g.dy(0);
+    if (!first) return {};
+    const Strides strides = contiguous_strides(g.meta(0).shape);
+    int64_t offset = first.geometry().offset;
+    for (int i = 0; i < pieces(); ++i) {
+      const Tensor dy = g.dy(i);
+      if (!dy || !dy.storage().same_as(first.storage()) || dy.dtype() != first.dtype() || !(dy.strides() == strides) ||
+          dy.geometry().offset != offset) {
+        return {};
+      }
+      offset += sizes[static_cast<size_t>(i)] * strides[along];
+    }
+    return Tensor(first.storage(), {g.meta(0).shape, strides, first.geometry().offset, first.dtype()});
+  }
 };
 const Register<Split> split_row;
 

@@ -13,8 +13,7 @@ struct AdamWFormula {
   template <class M>
   void operator()(const Block<M>& block) const {
     const M scale = static_cast<M>(multiplier), keep2 = static_cast<M>(beta2), add1 = static_cast<M>(1 - beta1),
-            add2 = static_cast<M>(1 - beta2), floor = static_cast<M>(eps), step = static_cast<M>(rate),
-            shrink = static_cast<M>(decay), widen = static_cast<M>(root2);
+            add2 = static_cast<M>(1 - beta2), floor = static_cast<M>(eps), widen = static_cast<M>(root2);
     M* __restrict p = block.parameter;
     M* __restrict m = block.state[0];
     M* __restrict v = block.state[1];
@@ -23,10 +22,17 @@ struct AdamWFormula {
       const M g = raw[i] * scale;
       m[i] += add1 * (g - m[i]);
       v[i] = keep2 * v[i] + add2 * g * g;
-      const M direction = m[i] / (maths::sqrt(v[i]) * widen + floor);
-      // Not p·(1 - decay): 1 - 2e-7 has one digit in f32, none in bf16.
-      p[i] -= step * direction + shrink * p[i];
+      p[i] = moved(p[i], m[i] / (maths::sqrt(v[i]) * widen + floor));
     }
+  }
+  template <class M>
+  void rest(int64_t n, M* p) const {
+    for (int64_t i = 0; i < n; ++i) p[i] = moved(p[i], M(0));
+  }
+  /// Not p·(1 - decay): 1 - 2e-7 has one digit in f32, none in bf16.
+  template <class M>
+  M moved(M p, M direction) const {
+    return p - (static_cast<M>(rate) * direction + static_cast<M>(decay) * p);
   }
 };
 
@@ -51,7 +57,7 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, AdamWOptions options)
 void AdamW::update(Slot& slot, const Gradient& gradient, double lr) {
   const double steps = static_cast<double>(slot.steps);
   const double correction1 = 1 - std::pow(options_.beta1, steps), correction2 = 1 - std::pow(options_.beta2, steps);
-  update_pass(slot.parameter, gradient.raw, slot.states,
+  update_pass(slot.parameter, gradient.raw, slot.states, slot.moments,
               AdamWFormula{gradient.multiplier, options_.beta1, options_.beta2, options_.eps, lr / correction1,
                            lr * slot.weight_decay, 1 / std::sqrt(correction2)});
 }

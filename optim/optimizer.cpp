@@ -146,6 +146,7 @@ void Optimizer::load_state(const NamedTensors& state) {
   for (Slot& slot : fresh) {
     slot.steps = 0;
     slot.states.assign(state_names_.size(), Tensor());
+    slot.moments.clear();
   }
   for (const auto& [name, tensor] : state) {
     std::string_view what;

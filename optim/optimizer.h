@@ -24,6 +24,9 @@ bool is_decayed(std::string_view parameter);
 /// Two groups: `weight_decay` for those that is_decayed() says, none for the others.
 std::vector<ParameterGroup> default_groups(const NamedTensors& parameters, double weight_decay);
 
+/// What the steps so far tell of the states of one block of a parameter.
+enum class Moments : uint8_t { unknown, zero, moving };
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -58,8 +61,9 @@ class Optimizer {
     Tensor parameter;
     double weight_decay;
     double lr_multiplier;
-    int64_t steps = 0;           // applied ones: bias correction counts these
-    std::vector<Tensor> states;  // f32 (f64 beside f64), one for each of state_names()
+    int64_t steps = 0;                  // applied ones: bias correction counts these
+    std::vector<Tensor> states;         // f32 (f64 beside f64), one for each of state_names()
+    std::vector<Moments> moments = {};  // by block of `states`; update_pass keeps it
   };
 
   /// Throws E-OPTIM-PARAMETER for a parameter that is not a contiguous float tensor or comes twice.

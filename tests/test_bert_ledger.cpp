@@ -27,10 +27,8 @@ const std::vector<std::string> by_hand = {
     "index_select 1 L i -> L bert.encoder.layer.0",                // the last layer: its first tokens ask
     "cast 1 f -> L bert.encoder.layer.0.attention.self.query",     // each weight once
     "linear 1 L L f -> L bert.encoder.layer.0.attention.self.query",    // low: data and weight; the bias stays f32
-    "cast 1 f -> L bert.encoder.layer.0.attention.self.key",            //
-    "linear 1 L L f -> L bert.encoder.layer.0.attention.self.key",      //
-    "cast 1 f -> L bert.encoder.layer.0.attention.self.value",          //
-    "linear 1 L L f -> L bert.encoder.layer.0.attention.self.value",    //
+    "cast 2 f -> L bert.encoder.layer.0.attention.self.kv",             //
+    "linear 2 L L f -> L bert.encoder.layer.0.attention.self.kv",       //
     "batched_matmul 2 L L -> L bert.encoder.layer.0.attention",         // scores, and weights times values
     "masked_softmax 1 L b -> L bert.encoder.layer.0.attention",         // keep: f32 inside, probabilities low
     "dropout 1 L -> L bert.encoder.layer.0.attention",                  //
@@ -84,11 +82,9 @@ const std::vector<std::string> sweep_by_hand = {
     "dropout 1 L -> L bert.encoder.layer.0.attention",                  //
     "masked_softmax 1 L -> L bert.encoder.layer.0.attention",           // the mask gets none
     "linear 1 L -> L f f bert.encoder.layer.0.attention.self.query",    //
-    "linear 1 L -> L f f bert.encoder.layer.0.attention.self.key",      //
-    "linear 1 L -> L f f bert.encoder.layer.0.attention.self.value",    //
+    "linear 2 L -> L f f bert.encoder.layer.0.attention.self.kv",       //
     "cast 1 f -> f bert.encoder.layer.0.attention.self.query",          //
-    "cast 1 f -> f bert.encoder.layer.0.attention.self.key",            //
-    "cast 1 f -> f bert.encoder.layer.0.attention.self.value",          //
+    "cast 2 f -> f bert.encoder.layer.0.attention.self.kv",             //
     "dropout 1 L -> L bert.embeddings.dropout",                         //
     "layer_norm 1 L -> L f f bert.embeddings.LayerNorm",                //
     "add 2 L -> L L bert.embeddings",                                   //
@@ -99,12 +95,14 @@ const std::vector<std::string> sweep_by_hand = {
 
 // What runs when nothing stands in the way of the fused rows: each takes the place of the lines with a rule of its own.
 const std::vector<std::string> fused = {
+    "joint_linear 1 L L L f f -> L bert.encoder.layer.0.attention.self.kv",  // low: keys and values are one product
     "attention 1 L L L i b -> L bert.encoder.layer.0.attention",  // low: scores and weights stay in f32 inside
     "dropout_add_layer_norm 1 L L f f i -> L bert.encoder.layer.0.attention.output.LayerNorm",  // keep
     "feed_forward 1 L L f L f -> L bert.encoder.layer.0.feed_forward",                          // low
     "dropout_add_layer_norm 1 L L f f i -> L bert.encoder.layer.0.output.LayerNorm",            //
 };
 const std::vector<std::string> fused_sweep = {
+    "joint_linear 1 L -> L f f f f bert.encoder.layer.0.attention.self.kv",
     "attention 1 L -> L L L bert.encoder.layer.0.attention",
     "dropout_add_layer_norm 1 L -> L L f f bert.encoder.layer.0.attention.output.LayerNorm",
     "feed_forward 1 L -> L f f f f bert.encoder.layer.0.feed_forward",
@@ -114,7 +112,7 @@ const std::vector<std::string> fused_sweep = {
 std::vector<std::string> with_fused(std::vector<std::string> table, const std::vector<std::string>& rows) {
   const auto absorbed = [](const std::string& line) {
     for (const std::string scope :
-         {".attention", ".attention.output.LayerNorm", ".feed_forward", ".output.LayerNorm"}) {
+         {".attention.self.kv", ".attention", ".attention.output.LayerNorm", ".feed_forward", ".output.LayerNorm"}) {
       if (line.ends_with("layer.0" + scope) && !line.starts_with("cast")) return true;
     }
     return false;
@@ -133,7 +131,9 @@ std::string letter(DType dtype, DType low) {
 std::vector<std::string> lines_of(const std::vector<amp::LedgerRow>& rows, DType low) {
   std::vector<std::string> lines;
   for (const amp::LedgerRow& row : rows) {
-    if (row.op == "reshape" || row.op == "permute" || row.op == "slice" || row.op == "transpose") continue;
+    if (row.op == "reshape" || row.op == "permute" || row.op == "slice" || row.op == "split" || row.op == "transpose") {
+      continue;
+    }
     std::string line = message(row.op, " ", row.calls);
     for (const DType dtype : row.in) line += " " + letter(dtype, low);
     line += " ->";

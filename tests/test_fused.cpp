@@ -8,7 +8,9 @@
 #include "amp/ledger.h"
 #include "amp/policy.h"
 #include "autograd/backward.h"
+#include "autograd/cast.h"
 #include "core/factory.h"
+#include "core/kernels/layout.h"
 #include "models/classifier.h"
 #include "tests/shared.h"
 
@@ -171,6 +173,81 @@ TEST_CASE("the last layer at its first tokens gives what the whole layer gives t
   CHECK(distance(gradients(true), gradients(false)) < 2e-6);
 }
 
+TEST_CASE("queries, keys and values lie end to end: weights, biases, and their twins in 16 bits, also made anew") {
+  const nn::TransformerEncoderLayer layer({24, 2, 40, 0, 0, 1e-12});
+  Views weights, biases;
+  Tensors leaves;
+  for (const NamedTensor& p : layer.parameters()) {
+    if (!p.name.starts_with("attention.self.")) continue;
+    (p.tensor.rank() == 2 ? weights : biases).push_back(p.tensor.view());
+    leaves.push_back(p.tensor);
+  }
+  CHECK(weights.size() == 3);
+  CHECK(kernels::joined(weights).shape == Shape{72, 24});
+  CHECK(kernels::joined(biases).shape == Shape{72});
+  CHECK(!kernels::joined({weights[0], weights[2]}));
+  CHECK(!kernels::joined({weights[1], weights[0]}));
+  CHECK(tests::contains(tests::error_text([&] { (void)leaves[0].storage().part(2300, 5); }), "E-STORAGE"));
+
+  const uint32_t neighbour = leaves[2].storage().version();
+  assign(leaves[0], full({24, 24}, 0.5));  // one part is written: no other's version moves
+  CHECK(leaves[2].storage().version() == neighbour);
+
+  Tensors held;  // what a graph keeps of the twins of this moment
+  for (int round = 0; round < 3; ++round) {
+    Views twins;
+    for (int i = 0; i < 3; ++i) {
+      const Tensor& weight = leaves[2 * i];
+      assign(weight, full({24, 24}, round + 1.0 + i));
+      const Tensor twin = autograd::cast(weight, DType::bf16).detach();
+      twins.push_back(twin.view());
+      held.push_back(twin);
+    }
+    CHECK(kernels::joined(twins).shape == Shape{72, 24});
+  }
+  for (int i = 0; i < held.size(); ++i) CHECK(to_vector(held[i]).back() == i / 3 + 1.0 + i % 3);
+}
+
+TEST_CASE("one product of three layers' weights, wherever they lie, gives what each layer gives") {
+  const RngCoordinates at{.stream = rng_stream::test};
+  const Tensor x = randn({5, 24}, at).set_requires_grad();
+  for (const bool end_to_end : {true, false}) {
+    Tensors weights, biases;
+    const Tensors all = zeros_end_to_end(3, {8, 24}), shifts = zeros_end_to_end(3, {8});
+    for (int i = 0; i < 3; ++i) {
+      weights.push_back(end_to_end ? all[i] : zeros({8, 24}));
+      biases.push_back(end_to_end ? shifts[i] : zeros({8}));
+      assign(weights[i], randn({8, 24}, {.stream = rng_stream::test, .step = 1, .draw = static_cast<uint32_t>(i)}));
+      assign(biases[i], randn({8}, {.stream = rng_stream::test, .step = 2, .draw = static_cast<uint32_t>(i)}));
+      weights[i].set_requires_grad();
+      biases[i].set_requires_grad();
+    }
+    const auto sweep = [&] {
+      const Tensors y = ops::joint_linear(x, weights, biases);
+      std::vector<double> out;
+      Tensor loss;
+      for (int i = 0; i < 3; ++i) {
+        const std::vector<double> values = to_vector(y[i]);
+        out.insert(out.end(), values.begin(), values.end());
+        const Tensor part = ops::sum(ops::mul(y[i], randn({5, 8}, {.stream = rng_stream::test, .step = 3})));
+        loss = loss ? ops::add(loss, part) : part;
+      }
+      autograd::backward(loss);
+      for (const Tensors& leaves : {Tensors{x}, weights, biases}) {
+        for (const Tensor& leaf : leaves) {
+          const std::vector<double> g = to_vector(leaf.grad());
+          out.insert(out.end(), g.begin(), g.end());
+          leaf.leaf().gradient = {};
+        }
+      }
+      return out;
+    };
+    const std::vector<double> joint = sweep();
+    const ComposedGuard composed;
+    CHECK(distance(joint, sweep()) < 1e-6);
+  }
+}
+
 TEST_CASE("fused rows run where the policy leaves what they absorb alone, and nowhere else") {
   const models::BertClassifier model(small(0.1), 3);
   const auto with = [&](const std::string& op, Rule rule) {
@@ -179,6 +256,7 @@ TEST_CASE("fused rows run where the policy leaves what they absorb alone, and no
     return rows_of(model, amp::make_rule(policy, DType::bf16));
   };
   const std::vector<std::string> native = with("", Rule::keep);
+  CHECK(has(native, "joint_linear"));
   CHECK(has(native, "attention"));
   CHECK(has(native, "feed_forward"));
   CHECK(has(native, "dropout_add_layer_norm"));
@@ -188,6 +266,9 @@ TEST_CASE("fused rows run where the policy leaves what they absorb alone, and no
   CHECK(!has(softmax_up, "attention"));
   CHECK(has(softmax_up, "masked_softmax"));
   CHECK(has(softmax_up, "feed_forward"));
+  const std::vector<std::string> linear_up = with("linear", Rule::full);
+  CHECK(!has(linear_up, "joint_linear"));
+  CHECK(has(linear_up, "attention"));
   const std::vector<std::string> gelu_up = with("gelu", Rule::full);
   CHECK(has(gelu_up, "attention"));
   CHECK(!has(gelu_up, "feed_forward"));

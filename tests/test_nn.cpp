@@ -206,8 +206,8 @@ TEST_CASE("errors name the place in the model") {
   const std::string text = tests::error_text([&] {
     layer.forward(zeros({batch * seq, width + 1}), nn::padded_layout(batch, seq, {}), false);
   });
-  CHECK(tests::contains(text, "E-SHAPE: linear: input 'weight' has shape [4, 4], expected [out, 5]"));
-  CHECK(tests::contains(text, "(in attention.self.query)"));
+  CHECK(tests::contains(text, "E-SHAPE: joint_linear: input 'weight0' has shape [4, 4], expected [out, 5]"));
+  CHECK(tests::contains(text, "(in attention.self.qkv)"));
   CHECK(tests::contains(tests::error_text([] { nn::MultiHeadAttention attention(10, 3, 0); }),
                         "E-MODEL-CONFIG: hidden_size 10 is not a multiple of num_attention_heads 3"));
 }

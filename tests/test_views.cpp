@@ -166,6 +166,24 @@ TEST_CASE("a packed projection gets one gradient, not one full-size zero tensor 
   }
 }
 
+TEST_CASE("gradients that lie side by side already are the whole one, in their own order only") {
+  const Tensor weights = counted({2, 6});
+  for (const bool turned : {false, true}) {
+    const Tensor x = leaf({2, 6});
+    const Tensors halves = ops::chunk(x, 2, 1);
+    const Tensor whole = ops::concat({halves[turned], halves[!turned]}, 1);
+    autograd::backward({whole}, {weights});
+    const Tensors parts = ops::chunk(weights, 2, 1);
+    const Tensor expected = turned ? ops::concat({parts[1], parts[0]}, 1) : weights;
+    CHECK(to_vector(x.grad()) == to_vector(expected));
+    CHECK(shares(x.leaf().gradient.raw, weights) == !turned);  // not copied
+  }
+  const Tensor x = leaf({2, 6});
+  const Tensors halves = ops::chunk(x, 2, 1);
+  autograd::backward({ops::concat({halves[0], halves[0]}, 1)}, {weights});
+  CHECK(to_vector(x.grad()) == Values{3, 5, 7, 0, 0, 0, 15, 17, 19, 0, 0, 0});
+}
+
 TEST_CASE("pieces whose gradients differ in dtype meet in the wider one") {
   Tensor x = leaf({4}, DType::bf16);
   const Tensors halves = ops::chunk(x, 2, 0);

@@ -68,7 +68,7 @@ class Shares {
     double sum() const { return forward + backward; }
   };
   static std::string class_of(std::string_view op) {
-    for (const std::string_view product : {"linear", "matmul", "batched_matmul", "feed_forward"}) {
+    for (const std::string_view product : {"linear", "joint_linear", "matmul", "batched_matmul", "feed_forward"}) {
       if (op == product) return "matrix products";
     }
     for (const std::string_view view : {"reshape", "transpose", "permute", "slice", "split", "expand"}) {

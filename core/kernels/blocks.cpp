@@ -1,5 +1,9 @@
 #include "core/kernels/blocks.h"
 
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
 namespace mixtape::kernels {
 
 template <class M>
@@ -32,6 +36,33 @@ void store_any(const M* block, const View& v, int64_t offset, int64_t stride, in
   }
 }
 
+template <class M>
+void stream_any(const M* block, const View& v, int64_t offset, int64_t n) {
+#if defined(__AVX__)
+  char* out = v.as<char>() + offset * size_of(v.dtype);
+  if (std::is_same_v<M, float> && is_low(v.dtype) && reinterpret_cast<uintptr_t>(out) % 32 == 0 && n % 16 == 0) {
+    alignas(32) bf16 rounded[block_size];
+    View here = v;
+    here.data = rounded;
+    store_any(block, here, 0, 1, n);
+    for (int64_t i = 0; i < n; i += 16) {
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(out + 2 * i),
+                          _mm256_load_si256(reinterpret_cast<const __m256i*>(rounded + i)));
+    }
+    return;
+  }
+#endif
+  store_any(block, v, offset, 1, n);
+}
+
+void fence_streams() {
+#if defined(__AVX__)
+  _mm_sfence();
+#endif
+}
+
+template void stream_any(const float*, const View&, int64_t, int64_t);
+template void stream_any(const double*, const View&, int64_t, int64_t);
 template const float* load_any(const View&, int64_t, int64_t, int64_t, float*);
 template const double* load_any(const View&, int64_t, int64_t, int64_t, double*);
 template void store_any(const float*, const View&, int64_t, int64_t, int64_t);

@@ -58,6 +58,19 @@ inline View section(View v, int axis, int64_t start, int64_t count, int64_t step
   return v;
 }
 
+/// Contiguous views that follow each other in memory, as one view of all their rows; absent when they do not.
+inline View joined(const Views& pieces) {
+  View whole = pieces[0];
+  for (int i = 0; i < pieces.size(); ++i) {
+    const View& piece = pieces[i];
+    if (!piece || !piece.contiguous() || piece.dtype != whole.dtype) return {};
+    if (i == 0) continue;
+    if (piece.data != static_cast<char*>(whole.data) + whole.numel() * size_of(whole.dtype)) return {};
+    whole.shape[0] += piece.shape[0];
+  }
+  return whole;
+}
+
 /// `axis` moved to the front, the others in their order.
 inline View axis_first(View v, int axis) {
   const int64_t size = v.shape[axis], stride = v.strides[axis];
