@@ -29,17 +29,19 @@ Tensor sum_of(const Tensor& a, const Tensor& b, bool create_graph) {
 }
 
 // Adds to a leaf's pair. `raw` is immutable once shared; a second sweep at another scale rescales it exactly.
-void add_to_leaf(const Tensor& leaf, const Tensor& arriving, double scale) {
+void add_to_leaf(const Tensor& leaf, const Tensor& arriving, const Tensor& rows, double scale) {
   Gradient& gradient = leaf.leaf().gradient;
   const DType dtype = wide(leaf.dtype());
   const double multiplier = 1.0 / scale;
   if (!gradient) {
     const bool usable = arriving.dtype() == dtype && arriving.contiguous();
-    gradient = {usable ? arriving.detach() : copy_of(arriving, dtype), multiplier};
+    gradient = {usable ? arriving.detach() : copy_of(arriving, dtype), multiplier, rows};
     return;
   }
+  if (gradient.rows) gradient = {all_rows(gradient, leaf.shape()), gradient.multiplier};
+  const Tensor whole = all_rows({arriving, 1.0, rows}, leaf.shape());
   Tensor sum = gradient.raw.unique() ? gradient.raw : empty(gradient.raw.shape(), dtype, gradient.raw.device());
-  kernels::add_scaled(gradient.raw.view(), gradient.multiplier * scale, arriving.view(), 1.0, sum.view());
+  kernels::add_scaled(gradient.raw.view(), gradient.multiplier * scale, whole.view(), 1.0, sum.view());
   sum.storage().bump_version();
   gradient = {sum, multiplier};
 }
@@ -64,6 +66,11 @@ class Sweep {
   Tensor collected(const Tensor& tensor) const {
     if (tensor.is_leaf()) return leaf_sinks_.at(tensor.identity());
     return node_sinks_.at({tensor.node().get(), tensor.output_index()});
+  }
+
+  bool takes_rows(const Edge& edge) {
+    return edge.leaf && !create_graph() && root().accumulate_in_leaves_ && !sink_of(edge.leaf) &&
+           !edge.leaf.leaf().gradient;
   }
 
   void run(const Tensors& roots, const Tensors& seeds) {
@@ -101,9 +108,9 @@ class Sweep {
     }
   };
 
-  void deliver(const Edge& edge, const Tensor& gradient) {
+  void deliver(const Edge& edge, const Tensor& gradient, const Tensor& rows = {}) {
     if (!edge || !gradient) return;
-    if (edge.leaf) return deliver_leaf(edge.leaf, gradient);
+    if (edge.leaf) return deliver_leaf(edge.leaf, gradient, rows);
     Tensors& slots = pending_[edge.node.get()];
     if (slots.empty()) {
       slots = Tensors(edge.node->output_metas.size());
@@ -113,15 +120,23 @@ class Sweep {
     slot = slot ? sum_of(slot, gradient, create_graph()) : gradient;
   }
 
-  void deliver_leaf(const Tensor& leaf, const Tensor& gradient) {
+  /// Where a gradient of `leaf` is collected instead of being added to it; null: nowhere.
+  Tensor* sink_of(const Tensor& leaf) {
     for (Sweep* sweep = this; sweep; sweep = sweep->outer_) {
       if (const auto sink = sweep->leaf_sinks_.find(leaf.identity()); sink != sweep->leaf_sinks_.end()) {
-        sink->second = sink->second ? sum_of(sink->second, gradient, create_graph()) : gradient;
-        return;
+        return &sink->second;
       }
     }
+    return nullptr;
+  }
+
+  void deliver_leaf(const Tensor& leaf, const Tensor& gradient, const Tensor& rows) {
+    if (Tensor* sink = sink_of(leaf)) {
+      *sink = *sink ? sum_of(*sink, gradient, create_graph()) : gradient;
+      return;
+    }
     if (!root().accumulate_in_leaves_) return;
-    add_to_leaf(leaf, gradient, options_.scale);
+    add_to_leaf(leaf, gradient, rows, options_.scale);
     if (options_.on_leaf_ready) root().arrived(leaf);
   }
 
@@ -141,15 +156,15 @@ class Sweep {
                         node.op->info->absorbs));
     }
     const Tensors gradients = node.op->backward(node.attrs.get(), grads);
-    check(node, gradients);
+    check(node, grads, gradients);
     if (observer_ && observer_->on_backward) {
       observer_->on_backward(observer_->self, {*node.op, scope_path(node.modes.scope.get()), dys, gradients});
     }
-    for (int i = 0; i < gradients.size(); ++i) deliver(node.edges[i], gradients[i]);
+    for (int i = 0; i < gradients.size(); ++i) deliver(node.edges[i], gradients[i], grads.rows(i));
     if (!options_.retain_graph && !options_.create_graph) node.free_saved();
   }
 
-  void check(const Node& node, const Tensors& gradients) const {
+  void check(const Node& node, const Grads& grads, const Tensors& gradients) const {
     if (gradients.size() != node.edges.size()) {
       fail_tape(message("backward of ", node.place(), " returned ", gradients.size(), " gradients for ",
                         node.edges.size(), " inputs"));
@@ -160,7 +175,9 @@ class Sweep {
       const bool may_be_wide = node.op->info->wide_dy || node.op->info->inputs[i].wide_grad;
       const bool dtype_fits =
           gradients[i].dtype() == meta.dtype || (may_be_wide && gradients[i].dtype() == wide(meta.dtype));
-      if (gradients[i].shape() == meta.shape && dtype_fits) continue;
+      Shape wanted = meta.shape;
+      if (grads.rows(i)) wanted[0] = grads.rows(i).numel();
+      if (gradients[i].shape() == wanted && dtype_fits) continue;
       fail_tape(message("backward of ", node.place(), ": the gradient of '", node.op->info->inputs[i].name, "' is ",
                         name_of(gradients[i].dtype()), gradients[i].shape().str(), ", the input ", name_of(meta.dtype),
                         meta.shape.str()));
@@ -275,6 +292,8 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const BackwardOption
 }
 
 bool Grads::create_graph() const { return sweep_.create_graph(); }
+bool Grads::takes_rows(int i) const { return sweep_.takes_rows(node_.edges[i]); }
+void Grads::give_rows(int i, Tensor rows) { rows_[i] = std::move(rows); }
 
 Tensor Grads::unpack(const Saved& saved, const char* what, int i) const {
   if (!saved.storage)

@@ -35,7 +35,8 @@ class Sweep;
 /// What an op's backward sees.
 class Grads {
  public:
-  Grads(Sweep& sweep, Node& node, Tensors dys) : sweep_(sweep), node_(node), dys_(std::move(dys)) {}
+  Grads(Sweep& sweep, Node& node, Tensors dys)
+      : sweep_(sweep), node_(node), dys_(std::move(dys)), rows_(node.edges.size()) {}
   const Tensor& dy(int i = 0) const { return dys_[i]; }  ///< gradient of output i; absent when nothing arrived
   int count() const { return node_.edges.size(); }
   bool needs_grad(int i) const { return static_cast<bool>(node_.edges[i]); }
@@ -44,7 +45,14 @@ class Grads {
   Tensor in(int i) const;                                           ///< saved input i; throws unless saved and unmoved
   Tensor out(int i) const;                                          ///< saved output i
   Tensor extra(int i) const { return out(node_.extras_from + i); }  ///< the i-th saved-only output
-  bool create_graph() const;  ///< use ops instead of kernels: this backward is being recorded
+  /// Whether the gradient of input i may be given as some of its rows: it goes to a leaf that has none yet, and nobody
+  /// else asks for it.
+  bool takes_rows(int i) const;
+  /// The gradient of input i, in what backward returns, is [k, …]: these rows (i64 [k], ascending, each once) of the
+  /// whole, whose other rows are 0. Only where takes_rows(i).
+  void give_rows(int i, Tensor rows);
+  const Tensor& rows(int i) const { return rows_[i]; }  ///< absent: all
+  bool create_graph() const;                            ///< use ops instead of kernels: this backward is being recorded
   /// Continues the running sweep (same scale, sinks and flags) from `roots`; returns the gradients of `wanted`.
   Tensors inner(const Tensors& roots, const Tensors& seeds, const Tensors& wanted);
 
@@ -52,7 +60,7 @@ class Grads {
   Tensor unpack(const Saved& saved, const char* what, int i) const;
   Sweep& sweep_;
   Node& node_;
-  Tensors dys_;
+  Tensors dys_, rows_;
 };
 
 }  // namespace mixtape::autograd

@@ -19,8 +19,11 @@ using NamedTensors = std::vector<NamedTensor>;
 struct Gradient {
   Tensor raw;               ///< f32 (f64 for f64 leaves); absent: no gradient
   double multiplier = 1.0;  ///< 1/scale after a scaled sweep, times what clipping decided
+  Tensor rows = {};         ///< i64, ascending: `raw` holds these rows of the whole, all others are 0; absent: all rows
   explicit operator bool() const { return static_cast<bool>(raw); }
 };
+/// `raw` of a leaf of this shape with all its rows.
+Tensor all_rows(const Gradient& gradient, const Shape& shape);
 
 /// The 16-bit twin of a parameter. Never observable as a tensor of its own: a `cast` aliases it while versions match.
 struct Shadow {

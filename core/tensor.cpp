@@ -2,6 +2,7 @@
 
 #include "core/factory.h"
 #include "core/kernels/basic.h"
+#include "core/kernels/gather.h"
 #include "core/parameter.h"
 
 namespace mixtape {
@@ -45,9 +46,17 @@ Leaf& Tensor::leaf() const {
 Tensor Tensor::grad() const {
   const Gradient& gradient = leaf().gradient;
   if (!gradient) return {};
-  Tensor out = empty(gradient.raw.shape(), gradient.raw.dtype(), gradient.raw.device());
-  kernels::scale(gradient.raw.view(), gradient.multiplier, out.view());
+  const Tensor raw = all_rows(gradient, shape());
+  Tensor out = empty_like(raw);
+  kernels::scale(raw.view(), gradient.multiplier, out.view());
   return out;
+}
+
+Tensor all_rows(const Gradient& gradient, const Shape& shape) {
+  if (!gradient.rows) return gradient.raw;
+  const Tensor whole = empty(shape, gradient.raw.dtype(), gradient.raw.device());
+  kernels::sum_rows(gradient.raw.view(), gradient.rows.view(), whole.view());
+  return whole;
 }
 
 Tensor Tensor::detach() const { return Tensor(impl().storage, impl().geometry); }

@@ -2,8 +2,8 @@
 #include "autograd/call.h"
 #include "core/factory.h"
 #include "core/kernels/gather.h"
-#include "ops/matrix.h"
 #include "ops/ops.h"
+#include "ops/table_gradient.h"
 
 namespace mixtape::ops {
 namespace {
@@ -36,10 +36,7 @@ struct Embedding {
   }
 
   Tensors backward(autograd::Grads& g) const {
-    const Tensor ids = g.in(1), dy = packed_rows(g.dy());
-    const Tensor dtable = empty(g.meta(0).shape, wide(g.meta(0).dtype), dy.device());
-    kernels::sum_rows(kernels::as_rows(dy.view()), ids.view(), dtable.view(), padding_idx.value_or(-1));
-    return {dtable, {}};
+    return {table_gradient(g, 0, g.in(1), packed_rows(g.dy()), padding_idx.value_or(-1)), {}};
   }
 
   static Samples<Embedding> samples() {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -31,6 +32,34 @@ concept Rests = requires(const Formula& f, float* p) {
 };
 
 namespace detail {
+/// A raw gradient, block by block.
+template <class M>
+class GradientBlocks {
+ public:
+  GradientBlocks(const Gradient& gradient, const Shape& whole)
+      : values_(gradient.raw.data<M>()), width_(gradient.rows ? whole.numel() / whole[0] : 0) {
+    if (gradient.rows) rows_ = {gradient.rows.data<int64_t>(), static_cast<size_t>(gradient.rows.numel())};
+  }
+  /// `n` elements from `start`; null where all are 0 because their rows are not there.
+  const M* at(int64_t start, int64_t n, M* buffer) const {
+    if (width_ == 0) return values_ + start;
+    const auto first = std::lower_bound(rows_.begin(), rows_.end(), start / width_);
+    if (first == rows_.end() || *first * width_ >= start + n) return nullptr;
+    std::fill_n(buffer, n, M(0));
+    for (auto row = first; row != rows_.end() && *row * width_ < start + n; ++row) {
+      const int64_t begin = std::max(start, *row * width_), end = std::min(start + n, (*row + 1) * width_);
+      std::copy_n(values_ + (row - rows_.begin()) * width_ + begin - *row * width_, end - begin,
+                  buffer + begin - start);
+    }
+    return buffer;
+  }
+
+ private:
+  const M* values_;
+  int64_t width_;  // 0: all rows are there
+  std::span<const int64_t> rows_;
+};
+
 template <class M>
 bool all_zero(const M* values, int64_t n) {
   int64_t other = 0;
@@ -54,21 +83,23 @@ bool rests(const Block<M>& block, Moments& moments) {
     const bool clear = all_clear(block.state[0], block.n) && all_clear(block.state[1], block.n);
     moments = clear ? Moments::zero : Moments::moving;
   }
-  if (moments == Moments::zero && all_zero(block.raw, block.n)) return true;
+  if (moments == Moments::zero && (!block.raw || all_zero(block.raw, block.n))) return true;
   moments = Moments::moving;
   return false;
 }
 
+/// `block.raw` may be null, for zeros; `room` is for them.
 template <class M, class Formula>
-void apply_formula(const Formula& f, const Block<M>& block, std::vector<Moments>& moments, int64_t b) {
+void apply_formula(const Formula& f, Block<M> block, std::vector<Moments>& moments, int64_t b, M* room) {
   if constexpr (Rests<Formula>) {
     if (rests(block, moments[static_cast<size_t>(b)])) return f.rest(block.n, block.parameter);
   }
+  if (!block.raw) block.raw = std::fill_n(room, block.n, M(0)) - block.n;
   f(block);
 }
 
 template <class M, class Formula>
-void update_blocks(const Tensor& parameter, const Tensor& raw, const std::vector<Tensor>& states,
+void update_blocks(const Tensor& parameter, const Gradient& gradient, const std::vector<Tensor>& states,
                    std::vector<Moments>& moments, const Formula& f) {
   const View target = parameter.view();
   const Storage shadow_bytes = writable_shadow(parameter);
@@ -77,20 +108,20 @@ void update_blocks(const Tensor& parameter, const Tensor& raw, const std::vector
     shadow.data = shadow_bytes.data();
     shadow.dtype = parameter.leaf().shadow.dtype;
   }
-  const M* gradient = raw.data<M>();
+  const GradientBlocks<M> raw(gradient, parameter.shape());
   M* first = states.size() > 0 ? states[0].data<M>() : nullptr;
   M* second = states.size() > 1 ? states[1].data<M>() : nullptr;
   const int64_t total = target.numel(), blocks = (total + kernels::block_size - 1) / kernels::block_size;
   if (Rests<Formula>) moments.resize(static_cast<size_t>(blocks));
   kernels::parallel_for(blocks, total, [&](int64_t begin, int64_t end) {
-    M buffer[kernels::block_size];
+    M buffer[kernels::block_size], room[kernels::block_size];
     for (int64_t b = begin; b < end; ++b) {
       const int64_t start = b * kernels::block_size, n = std::min(kernels::block_size, total - start);
       M* p = kernels::target_any<M>(target, start, 1, buffer);
       if (p == buffer) kernels::load_any<M>(target, start, 1, n, buffer);
       const Block<M> block{
-          n, p, gradient + start, {first ? first + start : nullptr, second ? second + start : nullptr}};
-      apply_formula(f, block, moments, b);
+          n, p, raw.at(start, n, room), {first ? first + start : nullptr, second ? second + start : nullptr}};
+      apply_formula(f, block, moments, b, room);
       kernels::store_any<M>(p, target, start, 1, n);  // one rounding; nothing to do in f32
       if (shadow_bytes) kernels::stream_any<M>(p, shadow, start, n);
     }
@@ -101,14 +132,14 @@ void update_blocks(const Tensor& parameter, const Tensor& raw, const std::vector
 
 /// Calls formula(Block<M>) for all blocks of `parameter`, and moves the versions of what was written. `moments`, empty
 /// at first and again whenever the states come from elsewhere, is this function's memory of a parameter: rows of a
-/// table that no text has named yet only decay, and cost the reading of their gradient.
+/// table that no text has named yet only decay.
 template <class Formula>
-void update_pass(const Tensor& parameter, const Tensor& raw, const std::vector<Tensor>& states,
+void update_pass(const Tensor& parameter, const Gradient& gradient, const std::vector<Tensor>& states,
                  std::vector<Moments>& moments, const Formula& f) {
   if (parameter.dtype() == DType::f64)
-    detail::update_blocks<double>(parameter, raw, states, moments, f);
+    detail::update_blocks<double>(parameter, gradient, states, moments, f);
   else
-    detail::update_blocks<float>(parameter, raw, states, moments, f);
+    detail::update_blocks<float>(parameter, gradient, states, moments, f);
   for (const Tensor& state : states) state.storage().bump_version();
   parameter.storage().bump_version();
   mark_shadow_fresh(parameter);

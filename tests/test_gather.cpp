@@ -134,6 +134,43 @@ TEST_CASE("the bits of a gradient depend neither on threads nor on strides") {
   }
 }
 
+TEST_CASE("a table's gradient is the rows that were named, until a second one meets it or somebody else asks") {
+  const Tensor table = leaf(randn({50, 7}, {.stream = rng_stream::test}));
+  const Tensor seed = randn({6, 7}, {.stream = rng_stream::test, .draw = 1});
+  const Tensor ids = from_ints({30, 4, 4, 49, 30, 4}, {6});
+  Values whole(350);
+  const Values values = to_vector(seed), places = to_vector(ids);
+  for (size_t i = 0; i < 42; ++i) {
+    whole[static_cast<size_t>(places[i / 7]) * 7 + i % 7] += values[i];
+  }
+  const auto near = [&](const Tensor& got, double times) {
+    const Values is = to_vector(got);
+    REQUIRE(is.size() == whole.size());
+    for (size_t i = 0; i < is.size(); ++i) CHECK(is[i] == doctest::Approx(times * whole[i]).epsilon(1e-6));
+  };
+  const Gradient& gradient = table.leaf().gradient;
+  const auto lookup = [&] { return ops::embedding(table, ids); };
+
+  autograd::backward({lookup()}, {seed});
+  CHECK(to_vector(gradient.rows) == Values{4, 30, 49});
+  CHECK(gradient.raw.shape() == Shape{3, 7});
+  near(table.grad(), 1);
+  autograd::backward({lookup()}, {seed});  // a second sweep
+  CHECK(!gradient.rows);
+  near(table.grad(), 2);
+
+  table.leaf().gradient = {};
+  autograd::backward({lookup(), lookup()}, {seed, seed});  // two uses in one sweep
+  CHECK(!gradient.rows);
+  near(table.grad(), 2);
+
+  table.leaf().gradient = {};
+  near(autograd::grad({lookup()}, {table}, {}, {seed})[0], 1);  // asked for by name
+  CHECK(!gradient);
+  autograd::backward({ops::embedding(table, from_ints(std::vector<int64_t>(50, 3), {50}))}, {full({50, 7}, 1.0)});
+  CHECK(!gradient.rows);  // as many ids as rows: all of it is no larger
+}
+
 TEST_CASE("a padding row gets no gradient, and its value is read as any other") {
   const Tensor table = leaf(from({1, 2, 3}, {3, 1}));
   const Tensor y = ops::embedding(table, from_ints({0, 2, 0, 1}, {4}), 0);

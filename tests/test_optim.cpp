@@ -132,6 +132,36 @@ TEST_CASE("where gradient and moments are zero AdamW only decays, and gives the 
   }
 }
 
+TEST_CASE("a gradient of some rows gives the bits of the whole one") {
+  constexpr int64_t rows = 29, width = 130;  // blocks of 512 begin and end inside rows
+  const auto matrix = [&](uint32_t draw, int64_t count) {
+    return randn({count, width}, {.stream = rng_stream::test, .draw = draw});
+  };
+  for (const bool adam : {true, false}) {
+    const Tensor some = copy_of(matrix(0, rows)).set_requires_grad(), all = copy_of(some).set_requires_grad();
+    const auto optimizer_of = [&](const Tensor& p) -> std::unique_ptr<optim::Optimizer> {
+      if (adam) return std::make_unique<AdamW>(NamedTensors{{"weight", p}}, optim::AdamWOptions{.lr = 0.1});
+      return std::make_unique<SGD>(NamedTensors{{"weight", p}}, optim::SGDOptions{.lr = 0.1, .momentum = 0.9});
+    };
+    const auto a = optimizer_of(some), b = optimizer_of(all);
+    uint32_t draw = 1;
+    for (const std::vector<int64_t>& touched : std::vector<std::vector<int64_t>>{{0, 3, 4, 28}, {}, {3, 17}}) {
+      const int64_t count = std::ssize(touched);
+      const Gradient gradient{matrix(draw++, count), 0.25, from_ints(touched, {count})};
+      some.leaf().gradient = gradient;
+      all.leaf().gradient = {all_rows(gradient, all.shape()), 0.25};
+      CHECK(to_vector(some.grad()) == to_vector(all.grad()));
+      CHECK(a->survey().norm == doctest::Approx(b->survey().norm).epsilon(1e-12));
+      CHECK(step(*a) == StepResult::applied);
+      CHECK(step(*b) == StepResult::applied);
+      CHECK(to_vector(some) == to_vector(all));
+      for (const NamedTensor& entry : a->state()) {
+        CHECK(to_vector(entry.tensor) == to_vector(state_of(*b, entry.name)));
+      }
+    }
+  }
+}
+
 TEST_CASE("moments do not vanish as they would in 16 bits") {
   for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
     const Tensor p = parameter({1}, dtype);

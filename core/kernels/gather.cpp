@@ -130,21 +130,29 @@ void sum_segment(const View& in, const int64_t* rows, int64_t count, int64_t off
 }
 
 template <class M>
-void sum_rows_as(const View& in, const IndexList& index, const View& out, int64_t skipped) {
+void sum_rows_as(const View& in, const Segments& segments, const View& out, bool only_touched) {
   const RowWalk walk(out, in, sum_columns);
-  const Segments segments(index, out.shape[0], skipped);
   const int64_t touched = static_cast<int64_t>(segments.touched.size());
   // Blocks outermost: one frequent row, such as padding, is shared by all threads.
-  parallel_for(walk.blocks * touched, index.size() * walk.inner * walk.plan.count(), [&](int64_t begin, int64_t end) {
+  const int64_t summed = static_cast<int64_t>(segments.order.size());
+  parallel_for(walk.blocks * touched, summed * walk.inner * walk.plan.count(), [&](int64_t begin, int64_t end) {
     M total[sum_columns];
     for (int64_t item = begin; item < end; ++item) {
       const int64_t block = item / touched, row = segments.touched[static_cast<size_t>(item % touched)];
       const int64_t first = segments.begin[static_cast<size_t>(row)];
       const int64_t count = segments.begin[static_cast<size_t>(row + 1)] - first, n = walk.length(block);
       sum_segment(in, segments.order.data() + first, count, walk.offset(1, block), walk.stride[1], n, total);
-      store_any<M>(total, out, row * out.strides[0] + walk.offset(0, block), walk.stride[0], n);
+      const int64_t place = only_touched ? item % touched : row;
+      store_any<M>(total, out, place * out.strides[0] + walk.offset(0, block), walk.stride[0], n);
     }
   });
+}
+
+void sum_rows_of(const View& in, const View& index, int64_t size, const View& out, int64_t skipped, bool only_touched) {
+  if (in.numel() == 0 || out.numel() == 0) return;
+  const Segments segments(IndexList(index), size, skipped);
+  const bool f64 = in.dtype == DType::f64 || out.dtype == DType::f64;
+  f64 ? sum_rows_as<double>(in, segments, out, only_touched) : sum_rows_as<float>(in, segments, out, only_touched);
 }
 
 // Lines along `axis` of operands that are read over the extents of `index`.
@@ -221,10 +229,15 @@ void gather_rows(const View& source, const View& index, const View& out) {
 
 void sum_rows(const View& in, const View& index, const View& out, int64_t skipped) {
   fill(out, 0.0);
-  if (in.numel() == 0 || out.numel() == 0) return;
-  const IndexList list(index);
-  const bool f64 = in.dtype == DType::f64 || out.dtype == DType::f64;
-  f64 ? sum_rows_as<double>(in, list, out, skipped) : sum_rows_as<float>(in, list, out, skipped);
+  sum_rows_of(in, index, out.shape[0], out, skipped, false);
+}
+
+std::vector<int64_t> touched_rows(const View& index, int64_t size, int64_t skipped) {
+  return Segments(IndexList(index), size, skipped).touched;
+}
+
+void sum_touched_rows(const View& in, const View& index, int64_t size, const View& out, int64_t skipped) {
+  sum_rows_of(in, index, size, out, skipped, true);
 }
 
 void gather_elements(const View& source, const View& index, int axis, const View& out) {

@@ -3,7 +3,9 @@
 // bits.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "core/view.h"
 
@@ -19,6 +21,11 @@ void gather_rows(const View& source, const View& index, const View& out);
 /// out[v, …] = the sum of in[i, …] over the i with index[i] == v, 0 where there is none; nothing is added to row
 /// `skipped`. Rounded once to out's dtype.
 void sum_rows(const View& in, const View& index, const View& out, int64_t skipped = -1);
+
+/// The distinct indices, ascending, without `skipped`. All lie in [0, size).
+std::vector<int64_t> touched_rows(const View& index, int64_t size, int64_t skipped = -1);
+/// The rows of sum_rows into [size, …] that touched_rows names, one after the other, to the bit: out [touched, …].
+void sum_touched_rows(const View& in, const View& index, int64_t size, const View& out, int64_t skipped = -1);
 
 /// out[…, j, …] = source[…, index[…, j, …], …] along `axis`; index and out have one shape, which may be smaller than
 /// source's along the other axes.
