@@ -49,17 +49,11 @@ int64_t width_of(const EncodedTexts& texts, std::span<const int64_t> rows, const
   return options.max_length;
 }
 
-Tensor label_tensor(const EncodedTexts& texts, std::span<const int64_t> rows, DType dtype) {
-  const Tensor labels = empty({static_cast<int64_t>(rows.size())}, dtype);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const int32_t label = texts.labels()[static_cast<size_t>(rows[i])];
-    if (dtype == DType::f32) {
-      labels.data<float>()[i] = static_cast<float>(label);
-    } else {
-      labels.data<int64_t>()[i] = label;
-    }
+Tensor empty_labels(int64_t rows, DType dtype) {
+  if (dtype != DType::i64 && dtype != DType::f32) {
+    fail(ErrorKind::internal, "E-DTYPE", message("collate: labels are i64 or f32, not ", name_of(dtype)));
   }
-  return labels;
+  return empty({rows}, dtype);
 }
 }  // namespace
 
@@ -155,49 +149,68 @@ std::vector<Window> accumulation_windows(int64_t batches, int64_t accumulation) 
   return windows;
 }
 
+Batch empty_batch(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options) {
+  Batch batch;
+  batch.longest = width_of(texts, rows, options);
+  batch.rows = std::ssize(rows);
+  batch.row_numbers.assign(rows.begin(), rows.end());
+  for (const int64_t row : rows) batch.tokens += texts.length(row);
+  const bool packed = options.padding == Padding::packed;
+  const Shape shape = packed ? Shape{batch.tokens} : Shape{batch.rows, batch.longest};
+  batch.input_ids = empty(shape, DType::i64);
+  batch.token_type_ids = empty(shape, DType::i64);
+  if (packed) {
+    batch.offsets = empty({batch.rows + 1}, DType::i64);
+  } else {
+    batch.attention_mask = empty(shape, DType::boolean);
+  }
+  if (!texts.labels().empty()) batch.labels = empty_labels(batch.rows, options.label_dtype);
+  return batch;
+}
+
 namespace {
 
-void lay_padded(const EncodedTexts& texts, std::span<const int64_t> rows, int32_t pad_id, Batch& batch) {
-  const Shape shape{batch.rows, batch.longest};
-  batch.input_ids = full(shape, pad_id, DType::i64);
-  batch.attention_mask = zeros(shape, DType::boolean);
-  batch.token_type_ids = zeros(shape, DType::i64);
+void fill_padded(const EncodedTexts& texts, int32_t pad_id, const Batch& batch) {
   int64_t* ids = batch.input_ids.data<int64_t>();
   bool* mask = batch.attention_mask.data<bool>();
-  for (const int64_t row : rows) {
+  for (const int64_t row : batch.row_numbers) {
     const std::span<const int32_t> tokens = texts.ids(row);
-    std::copy(tokens.begin(), tokens.end(), ids);
-    std::fill_n(mask, tokens.size(), true);
-    batch.tokens += std::ssize(tokens);
-    ids += batch.longest;
-    mask += batch.longest;
+    const int64_t padding = batch.longest - std::ssize(tokens);
+    ids = std::fill_n(std::copy(tokens.begin(), tokens.end(), ids), padding, pad_id);
+    mask = std::fill_n(std::fill_n(mask, tokens.size(), true), padding, false);
   }
 }
 
-void lay_end_to_end(const EncodedTexts& texts, std::span<const int64_t> rows, Batch& batch) {
-  std::vector<int64_t> offsets{0}, ids;
-  for (const int64_t row : rows) {
+void fill_packed(const EncodedTexts& texts, const Batch& batch) {
+  int64_t* const begin = batch.input_ids.data<int64_t>();
+  int64_t* ids = begin;
+  int64_t* offset = batch.offsets.data<int64_t>();
+  *offset = 0;
+  for (const int64_t row : batch.row_numbers) {
     const std::span<const int32_t> tokens = texts.ids(row);
-    ids.insert(ids.end(), tokens.begin(), tokens.end());
-    offsets.push_back(std::ssize(ids));
+    ids = std::copy(tokens.begin(), tokens.end(), ids);
+    *++offset = ids - begin;
   }
-  batch.tokens = offsets.back();
-  batch.input_ids = from_ints(ids, {batch.tokens});
-  batch.token_type_ids = zeros({batch.tokens}, DType::i64);
-  batch.offsets = from_ints(offsets, {batch.rows + 1});
+}
+
+template <class T>
+void fill_labels(const EncodedTexts& texts, const Batch& batch) {
+  T* label = batch.labels.data<T>();
+  for (const int64_t row : batch.row_numbers) *label++ = static_cast<T>(texts.labels()[static_cast<size_t>(row)]);
 }
 
 }  // namespace
 
+void fill_batch(const EncodedTexts& texts, int32_t pad_id, const Batch& batch) noexcept {
+  std::fill_n(batch.token_type_ids.data<int64_t>(), batch.token_type_ids.numel(), 0);
+  batch.offsets ? fill_packed(texts, batch) : fill_padded(texts, pad_id, batch);
+  if (!batch.labels) return;
+  batch.labels.dtype() == DType::f32 ? fill_labels<float>(texts, batch) : fill_labels<int64_t>(texts, batch);
+}
+
 Batch collate(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options) {
-  const int64_t width = width_of(texts, rows, options), count = static_cast<int64_t>(rows.size());
-  Batch batch;
-  batch.rows = count;
-  batch.row_numbers.assign(rows.begin(), rows.end());
-  batch.longest = width;
-  options.padding == Padding::packed ? lay_end_to_end(texts, rows, batch)
-                                     : lay_padded(texts, rows, options.pad_id, batch);
-  if (!texts.labels().empty()) batch.labels = label_tensor(texts, rows, options.label_dtype);
+  Batch batch = empty_batch(texts, rows, options);
+  fill_batch(texts, options.pad_id, batch);
   return batch;
 }
 

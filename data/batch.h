@@ -86,8 +86,14 @@ struct Batch {
   std::vector<int64_t> row_numbers;  ///< of the texts
 };
 
-/// The tensors of the given rows, padded or, with Padding::packed, end to end. Throws (internal) E-BATCH-EMPTY for no
-/// rows or rows without a token, E-BATCH-LENGTH for a row longer than Padding::max_length allows.
+/// The tensors of the given rows, padded or, with Padding::packed, end to end: empty_batch(), then fill_batch(). Throws
+/// (internal) E-BATCH-EMPTY for no rows or rows without a token, E-BATCH-LENGTH for a row longer than
+/// Padding::max_length allows, E-DTYPE for labels that are neither i64 nor f32.
 Batch collate(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options);
+
+/// collate() in two halves. This one throws and allocates; the tensors have their sizes and no values yet.
+Batch empty_batch(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options);
+/// This one writes the values and does nothing else, nor does it share the work: a thread beside the training may.
+void fill_batch(const EncodedTexts& texts, int32_t pad_id, const Batch& batch) noexcept;
 
 }  // namespace mixtape::data

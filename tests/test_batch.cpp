@@ -7,7 +7,6 @@
 
 #include "core/factory.h"
 #include "data/batch.h"
-#include "data/loader.h"
 #include "data/tweet_eval.h"
 #include "tests/shared.h"
 
@@ -189,6 +188,24 @@ TEST_CASE("collate pads to a fixed length, and refuses what does not fit") {
                  }),
                  "E-BATCH-LENGTH: collate: a row has 5 tokens"));
   CHECK(contains(error_text([&] { (void)collate(three_texts(), none, {}); }), "E-BATCH-EMPTY"));
+  CHECK(contains(error_text([&] { (void)collate(three_texts(), rows, {.label_dtype = DType::bf16}); }),
+                 "E-DTYPE: collate: labels are i64 or f32, not bf16"));
+}
+
+TEST_CASE("packed rows stand end to end, and an empty one is refused") {
+  const Rows rows{2, 1, 0};
+  const Batch batch = collate(three_texts(), rows, {.padding = Padding::packed, .label_dtype = DType::f32});
+  CHECK(to_vector(batch.input_ids) == Numbers{2, 8, 9, 7, 3, 2, 3, 2, 7, 3});
+  CHECK(to_vector(batch.token_type_ids) == Numbers(10, 0.0));
+  CHECK(to_vector(batch.offsets) == Numbers{0, 5, 7, 10});
+  CHECK(to_vector(batch.labels) == Numbers{1, 0, 1});
+  CHECK(!batch.attention_mask);
+  CHECK(batch.longest == 5);
+  CHECK(batch.tokens == 10);
+  EncodedTexts texts = three_texts();
+  texts.append({});
+  const Rows with_empty{0, 3};
+  CHECK(contains(error_text([&] { (void)collate(texts, with_empty, {.padding = Padding::packed}); }), "E-BATCH-EMPTY"));
 }
 
 TEST_CASE("texts without labels make batches without labels") {
@@ -212,28 +229,6 @@ TEST_CASE("texts are encoded with special tokens, and progress can stop it") {
   CHECK(std::vector<int32_t>(encoded.ids(1).begin(), encoded.ids(1).end()) == std::vector<int32_t>{2, 3});
   CHECK(seen == Rows{1024, 2048, 3000});
   CHECK_THROWS_AS((void)encode_texts(texts, tokenizer, [](int64_t) { throw 1; }), int);
-}
-
-TEST_CASE("a loader gives the batches of every epoch in order") {
-  EncodedTexts texts;
-  for (const int64_t length : some_lengths(37)) texts.append(std::vector<int32_t>(static_cast<size_t>(length), 5));
-  const Loader loader(std::move(texts), {{4, true, true, 7}, {}, 3});
-  CHECK(loader.batches_per_epoch() == 10);
-  std::vector<Rows> seen, expected;
-  int64_t tokens = 0;
-  for (const Batch& batch : loader) {
-    seen.push_back(batch.row_numbers);
-    tokens += batch.tokens;
-  }
-  for (uint32_t epoch = 0; epoch < 3; ++epoch) {
-    for (const Rows& rows : loader.plan(epoch)) expected.push_back(rows);
-  }
-  CHECK(seen == expected);
-  CHECK(seen.size() == 30);
-  CHECK(tokens == 3 * loader.texts().tokens());
-  const Loader empty(EncodedTexts(), {});
-  for (const Batch& batch : empty) FAIL("a batch of ", batch.rows, " rows from no text");
-  CHECK(error_of([] { (void)Loader(three_texts(), {{0, true, true, 7}, {}, 1}); })->kind() == ErrorKind::config);
 }
 
 TEST_CASE("offensive/train in batches of 16: steps and tokens of the reference run") {

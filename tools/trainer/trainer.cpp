@@ -89,7 +89,7 @@ StepReport Trainer::train_step(int64_t epoch, const data::BatchPlan& batches, co
   StepReport report{.step = result_.steps + 1, .epoch = epoch + 1, .lr = schedule_.lr(), .loss_scale = scaler_.scale()};
   window_items_ = static_cast<double>(rows_of(batches, window));
   for (int64_t micro = 0; micro < window.count; ++micro) {
-    const data::Batch batch = loader_.batch(batches[static_cast<size_t>(window.first + micro)]);
+    const data::Batch batch = loader_.batch(batches, static_cast<size_t>(window.first + micro));
     coordinates_ = {.seed = static_cast<uint64_t>(options_.seed),
                     .stream = rng_stream::dropout,
                     .step = static_cast<uint32_t>(report.step),
