@@ -151,6 +151,17 @@ TEST_CASE("loader: asked at once, it gives whole batches all the same") {
   CHECK(all_same);
 }
 
+TEST_CASE("loader: asked while the thread is at work, it gives whole batches") {
+  const Loader loader(some_texts(400, 100), {{16, true, true, 42}, {}});
+  const BatchPlan plan = loader.plan(0);
+  for (size_t at = 0; at < plan.size(); ++at) {
+    CHECK(same(loader.batch(plan, at), collated(loader, plan[at])));
+    if (at > 0) (void)loader.batch(plan, at - 1);  // prepares this batch anew
+    std::this_thread::sleep_for(std::chrono::microseconds(20 * at));
+    CHECK(same(loader.batch(plan, at), collated(loader, plan[at])));
+  }
+}
+
 TEST_CASE("loader: any order of asking, another epoch's plan, a restart in the middle") {
   const Loader loader(some_texts(37), {{4, true, true, 7}, {}});
   const BatchPlan first = loader.plan(0), second = loader.plan(1);
