@@ -176,7 +176,8 @@ TEST_CASE("inspect memory: the peak of a run is foreseen within 5 percent, and t
       {"amp.dtype=bf16"},
       {"amp.dtype=fp16", "trainer.gradient_accumulation_steps=3"},
       {"amp.dtype=off", "trainer.activation_checkpointing=true", "optimizer.type=sgd"},
-      {"amp.dtype=off", "data.padding=packed", "trainer.per_device_train_batch_size=8"}};
+      {"amp.dtype=off", "data.padding=packed", "trainer.per_device_train_batch_size=8"},
+      {"amp.dtype=off", "trainer.per_device_train_batch_size=1"}};  // the evaluation needs most
   for (std::vector<std::string> sets : settings) {
     CAPTURE(sets.back());
     sets.push_back("data.shuffle=false");  // so that the longest texts meet
@@ -189,6 +190,8 @@ TEST_CASE("inspect memory: the peak of a run is foreseen within 5 percent, and t
     REQUIRE(result.exit_code == 0);
     const auto plan = nlohmann::json::parse(result.out);
     CHECK(plan.at("peak_bytes").get<double>() == doctest::Approx(measured).epsilon(0.05));
+    CHECK((plan.at("peak_evaluation") == plan.at("peak_bytes")) ==
+          (sets[1] == "trainer.per_device_train_batch_size=1"));
     const int64_t weights = plan.at("weights"), optimizer = plan.at("optimizer");
     const int64_t gradients = plan.at("gradients");  // of a table only the rows that a batch names, the first time
     CHECK((sets[0] == "amp.dtype=fp16" ? gradients == weights : gradients <= weights));

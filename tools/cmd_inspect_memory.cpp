@@ -15,6 +15,7 @@
 #include "optim/clip.h"
 #include "tools/commands.h"
 #include "tools/config/config.h"
+#include "tools/trainer/evaluate.h"
 #include "tools/trainer/json.h"
 #include "tools/trainer/setup.h"
 #include "tools/trainer/task.h"
@@ -33,13 +34,14 @@ struct MemoryPlan {
   int64_t weights = 0, copies = 0, gradients = 0, optimizer = 0;
   std::map<std::string, int64_t> saved;           ///< for backward, by op
   int64_t forward = 0, backward = 0, update = 0;  ///< the most that was in use in each part of a step
+  int64_t evaluation = 0;                         ///< and while a batch of the evaluation is looked at between steps
 
   int64_t all_saved() const {
     int64_t sum = 0;
     for (const auto& [op, bytes] : saved) sum += bytes;
     return sum;
   }
-  int64_t peak() const { return std::max({forward, backward, update}); }
+  int64_t peak() const { return std::max({forward, backward, update, evaluation}); }
 };
 
 int64_t bytes_of(const Tensor& tensor) { return tensor ? tensor.numel() * size_of(tensor.dtype()) : 0; }
@@ -80,9 +82,10 @@ class MemoryProbe {
         scaler_(amp::unscaled()),  // an overflow would skip the update that is to be looked at
         optimizer_(trainer::make_optimizer(config.optimizer, model.parameters())) {}
 
-  MemoryPlan run() {
+  MemoryPlan run(const std::vector<data::Batch>& evaluated) {
     step();
     step();
+    for (const data::Batch& batch : evaluated) evaluate(batch);
     for (const NamedTensor& state : optimizer_->state()) plan_.optimizer += bytes_of(state.tensor);
     return plan_;
   }
@@ -116,6 +119,14 @@ class MemoryProbe {
     plan_.update = take_peak();
   }
 
+  void evaluate(const data::Batch& batch) {
+    const NoGradGuard no_grad;
+    const amp::Autocast autocast(precision_.rule);
+    cpu_allocator().reset_peak();
+    (void)model_.logits(batch, false);
+    plan_.evaluation = std::max(plan_.evaluation, take_peak());
+  }
+
   static int64_t take_peak() {
     const int64_t peak = cpu_allocator().stats().peak_bytes;
     cpu_allocator().reset_peak();
@@ -145,7 +156,7 @@ std::string as_text(const MemoryPlan& plan, const data::Batch& batch) {
   std::sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   for (const auto& [op, bytes] : ops) out += row("    ", op, bytes);
   out += row("  ", "peak of forward", plan.forward) + row("  ", "peak of backward", plan.backward);
-  out += row("  ", "peak of the update", plan.update);
+  out += row("  ", "peak of the update", plan.update) + row("  ", "peak of the evaluation", plan.evaluation);
   return out + row("", "peak", plan.peak(), "beside the program itself, its data and what the libraries keep");
 }
 
@@ -164,9 +175,20 @@ std::string as_json(const MemoryPlan& plan, const data::Batch& batch) {
              .set("peak_forward", plan.forward)
              .set("peak_backward", plan.backward)
              .set("peak_update", plan.update)
+             .set("peak_evaluation", plan.evaluation)
              .set("peak_bytes", plan.peak())
              .line() +
          "\n";
+}
+
+/// Of the batches of texts sorted by length, the one with the most places for tokens.
+data::Batch largest_batch(const data::EncodedTexts& texts, int64_t size, const data::CollateOptions& options) {
+  const data::BatchPlan batches = data::plan_sorted(texts.lengths(), size);
+  const auto places = [&](const std::vector<int64_t>& rows) { return std::ssize(rows) * texts.length(rows.back()); };
+  return data::collate(texts,
+                       *std::max_element(batches.begin(), batches.end(),
+                                         [&](const auto& a, const auto& b) { return places(a) < places(b); }),
+                       options);
 }
 
 void memory(const MemoryOptions& options) {
@@ -177,12 +199,14 @@ void memory(const MemoryOptions& options) {
   const data::Tokenizer tokenizer = trainer::make_tokenizer(config.tokenizer);
   const trainer::Task task = trainer::read_task(config, tokenizer, progress);
   const auto model = trainer::make_model(config, tokenizer.vocab().size(), task.class_names, progress);
-  const data::BatchPlan batches = data::plan_sorted(task.train.lengths(), config.trainer.per_device_train_batch_size);
-  const size_t longest =
-      batches.size() > 1 && batches.back().size() < batches.front().size() ? batches.size() - 2 : batches.size() - 1;
-  const data::Batch batch =
-      data::collate(task.train, batches[longest], trainer::collate_options(config, tokenizer, model->label_dtype()));
-  const MemoryPlan plan = MemoryProbe(config, *model, batch).run();
+  data::CollateOptions collate = trainer::collate_options(config, tokenizer, model->label_dtype());
+  const data::Batch batch = largest_batch(task.train, config.trainer.per_device_train_batch_size, collate);
+  collate.padding = data::Padding::longest;  // as trainer::evaluate pads
+  std::vector<data::Batch> evaluated;
+  for (const data::EncodedTexts* split : {&task.val, &task.test}) {
+    if (split->rows() > 0) evaluated.push_back(largest_batch(*split, trainer::EvaluateOptions().batch_size, collate));
+  }
+  const MemoryPlan plan = MemoryProbe(config, *model, batch).run(evaluated);
   progress.clear();
   print(options.json ? as_json(plan, batch) : as_text(plan, batch));
 }
