@@ -48,7 +48,7 @@ struct Input {
 
 /// The inputs of an op, in order.
 struct InputList {
-  Input items[8] = {};
+  Input items[9] = {};
   int count = 0;
   template <class... I>
   constexpr InputList(I... input) : items{input...}, count(sizeof...(I)) {}
@@ -59,24 +59,25 @@ struct InputList {
 
 /// Which inputs and outputs backward may read; bit i stands for number i.
 struct Saves {
-  uint8_t inputs = 0, outputs = 0;
+  uint16_t inputs = 0;
+  uint8_t outputs = 0;
   bool crosswise = false;  ///< an input is read only for the gradients of the others: not kept when none of them is due
 };
 template <class... I>
 constexpr Saves saves_inputs(I... i) {
-  return {static_cast<uint8_t>(((1u << i) | ... | 0u)), 0};
+  return {static_cast<uint16_t>(((1u << i) | ... | 0u)), 0};
 }
 /// Of a product: each input is kept for the gradient of the other one.
 template <class... I>
 constexpr Saves saves_crosswise(I... i) {
-  return {static_cast<uint8_t>(((1u << i) | ... | 0u)), 0, true};
+  return {static_cast<uint16_t>(((1u << i) | ... | 0u)), 0, true};
 }
 template <class... I>
 constexpr Saves saves_outputs(I... i) {
   return {0, static_cast<uint8_t>(((1u << i) | ... | 0u))};
 }
 constexpr Saves operator|(Saves a, Saves b) {
-  return {static_cast<uint8_t>(a.inputs | b.inputs), static_cast<uint8_t>(a.outputs | b.outputs),
+  return {static_cast<uint16_t>(a.inputs | b.inputs), static_cast<uint8_t>(a.outputs | b.outputs),
           a.crosswise || b.crosswise};
 }
 

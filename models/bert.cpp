@@ -78,7 +78,6 @@ BertEmbeddings::BertEmbeddings(const BertConfig& c)
   add_child("position_embeddings", position_);
   add_child("token_type_embeddings", token_type_);
   add_child("LayerNorm", norm_);
-  add_child("dropout", dropout_);
 }
 
 Tensor BertEmbeddings::forward(const BertInput& input, const nn::TokenLayout& layout, bool train) const {
@@ -90,10 +89,8 @@ Tensor BertEmbeddings::forward(const BertInput& input, const nn::TokenLayout& la
                  " positions: lower tokenizer.max_length"));
   }
   const Tensor types = input.token_types ? input.token_types : zeros(input.ids.shape(), DType::i64);
-  const Tensor words =
-      ops::add(word_.forward(input.ids), token_type_.forward(types));  // the shape of ids, [.., hidden]
-  const Tensor placed = ops::add(words, position_.forward(positions(layout)));
-  return dropout_.forward(norm_.forward(rows_of(placed)), train, layout.places);
+  return rows_of(embed(word_.lookup(input.ids), token_type_.lookup(types), position_.lookup(positions(layout)), norm_,
+                       train ? dropout_ : 0.0, layout.places));
 }
 
 Bert::Bert(const BertConfig& c, bool with_pooler, bool activation_checkpointing)

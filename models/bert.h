@@ -28,7 +28,7 @@ class BertEmbeddings : public nn::Module {
   int64_t positions_;
   nn::Embedding word_, position_, token_type_;
   nn::LayerNorm norm_;
-  nn::Dropout dropout_;
+  double dropout_;
 };
 
 class Bert : public nn::Module {

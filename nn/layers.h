@@ -46,6 +46,8 @@ class Embedding : public Module {
     const Scope scope = enter();
     return ops::embedding(weight_, ids);
   }
+  /// The same rows for an op that reads them itself.
+  ops::Lookup lookup(const Tensor& ids) const { return {weight_, ids}; }
 
  private:
   Tensor weight_;
@@ -64,6 +66,11 @@ class LayerNorm : public Module {
   Tensor forward_residual(const Tensor& x, const Tensor& residual, double p, const Tensor& places) const {
     const Scope scope = enter();
     return ops::dropout_add_layer_norm(x, residual, weight_, bias_, p, eps_, places);
+  }
+  /// dropout(norm(words + types + positions), p, places), in the scope of the caller: there is no input to normalise.
+  friend Tensor embed(const ops::Lookup& words, const ops::Lookup& types, const ops::Lookup& positions,
+                      const LayerNorm& norm, double p, const Tensor& places) {
+    return ops::embed_layer_norm(words, types, positions, norm.weight_, norm.bias_, p, norm.eps_, places);
   }
 
  private:

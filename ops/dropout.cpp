@@ -66,8 +66,7 @@ struct Dropout {
     const size_t row = y.shape.rank() == 0 ? 1 : static_cast<size_t>(std::max<int64_t>(y.shape.back(), 1));
     for (size_t i = 0; i < y.values.size(); ++i) {
       const size_t element = in[1].values.empty() ? i : static_cast<size_t>(in[1].values[i / row]) * row + i % row;
-      const bool kept = static_cast<double>(random16(at, element)) >= std::nearbyint(p * 65536.0);
-      y.values[i] = kept ? y.values[i] / (1.0 - p) : 0.0;
+      y.values[i] = drop_exactly(y.values[i], p, at, element);
     }
     return {y};
   }

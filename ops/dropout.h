@@ -30,6 +30,12 @@ inline RngCoordinates next_draw() {
   return at;
 }
 
+/// For oracles: what becomes of x at place `element` of the mask.
+inline double drop_exactly(double x, double p, const RngCoordinates& at, uint64_t element) {
+  const bool kept = static_cast<double>(random16(at, element)) >= std::nearbyint(p * 65536.0);
+  return kept ? x / (1.0 - p) : 0.0;
+}
+
 /// Input `index` numbers the rows of input 0: its shape is that of x without the last axis.
 inline void expect_places(const Infer& in, int index) {
   in.expect(in.shape(0).rank() >= 1, 0, "at least one axis");

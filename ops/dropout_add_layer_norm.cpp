@@ -121,17 +121,8 @@ struct DropoutAddLayerNorm {
     for (size_t row = 0; (row + 1) * n <= y.values.size(); ++row) {
       double* z = y.values.data() + row * n;
       const size_t drawn = in[4].values.empty() ? row : static_cast<size_t>(in[4].values[row]);
-      long double sum = 0, squares = 0;
-      for (size_t i = 0; i < n; ++i) {
-        const bool kept = static_cast<double>(random16(at, drawn * n + i)) >= std::nearbyint(p * 65536.0);
-        sum += z[i] = in[1].values[row * n + i] + (kept ? z[i] / (1 - p) : 0);
-      }
-      const long double mu = sum / static_cast<long double>(n);
-      for (size_t i = 0; i < n; ++i) squares += (z[i] - mu) * (z[i] - mu);
-      const long double sigma = std::sqrt(squares / static_cast<long double>(n) + eps);
-      for (size_t i = 0; i < n; ++i) {
-        z[i] = static_cast<double>((z[i] - mu) / sigma * in[2].values[i] + in[3].values[i]);
-      }
+      for (size_t i = 0; i < n; ++i) z[i] = in[1].values[row * n + i] + drop_exactly(z[i], p, at, drawn * n + i);
+      normalize_exactly(z, in[2], in[3], eps);
     }
     return {y};
   }

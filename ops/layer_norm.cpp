@@ -76,15 +76,7 @@ struct LayerNorm {
     Array y = in[0];
     const size_t n = static_cast<size_t>(y.shape.back());
     for (size_t start = 0; start + n <= y.values.size(); start += n) {
-      long double sum = 0, squares = 0;
-      for (size_t i = 0; i < n; ++i) sum += in[0].values[start + i];
-      const long double mu = sum / static_cast<long double>(n);
-      for (size_t i = 0; i < n; ++i) squares += (in[0].values[start + i] - mu) * (in[0].values[start + i] - mu);
-      const long double sigma = std::sqrt(squares / static_cast<long double>(n) + eps);
-      for (size_t i = 0; i < n; ++i) {
-        y.values[start + i] =
-            static_cast<double>((in[0].values[start + i] - mu) / sigma * in[1].values[i] + in[2].values[i]);
-      }
+      normalize_exactly(y.values.data() + start, in[1], in[2], eps);
     }
     return {y};
   }

@@ -1,6 +1,8 @@
 // Normalisation of a row, shared by its op and by fused rows.
 #pragma once
 
+#include <cmath>
+
 #include "core/kernels/loops.h"
 #include "core/op.h"
 
@@ -32,17 +34,35 @@ MIXTAPE_HD void normalize_slope(const Lanes& lanes, int64_t n, M* dx, const M* d
   lanes.each(n, [&](int64_t i) { dx[i] = rstd * (dy[i] * gamma[i] - g - normalized(i) * gx); });
 }
 
-/// The output, then mean and rstd beside each row; input `gamma` is γ, the next one β.
-inline Metas normalized_metas(const Infer& in, int gamma) {
-  in.expect(in.shape(0).rank() >= 1, 0, "at least one axis");
-  const int64_t n = in.shape(0).back();
-  in.expect(in.shape(gamma) == Shape{n}, gamma, message("[", n, "], the size of the last axis of x"));
-  in.expect(in.shape(gamma + 1) == Shape{n}, gamma + 1, message("[", n, "], the size of the last axis of x"));
-  Shape row = in.shape(0);
+/// The output, of shape x, then mean and rstd beside each row; input `gamma` is γ, the next one β.
+inline Metas normalized_metas(const Infer& in, const Shape& x, int gamma) {
+  const int64_t n = x.back();
+  for (const int i : {gamma, gamma + 1}) {
+    in.expect(in.shape(i) == Shape{n}, i, message("[", n, "], the size of the rows that are normalised"));
+  }
+  Shape row = x;
   row[row.rank() - 1] = 1;
-  return {{.shape = in.shape(0), .dtype = in.out()},
+  return {{.shape = x, .dtype = in.out()},
           {.shape = row, .dtype = in.wide(), .saved_only = true},
           {.shape = row, .dtype = in.wide(), .saved_only = true}};
+}
+/// The same where input 0 is x.
+inline Metas normalized_metas(const Infer& in, int gamma) {
+  in.expect(in.shape(0).rank() >= 1, 0, "at least one axis");
+  return normalized_metas(in, in.shape(0), gamma);
+}
+
+/// For oracles: normalises one row in place.
+inline void normalize_exactly(double* row, const Array& gamma, const Array& beta, double eps) {
+  const size_t n = gamma.values.size();
+  long double sum = 0, squares = 0;
+  for (size_t i = 0; i < n; ++i) sum += row[i];
+  const long double mu = sum / static_cast<long double>(n);
+  for (size_t i = 0; i < n; ++i) squares += (row[i] - mu) * (row[i] - mu);
+  const long double sigma = std::sqrt(squares / static_cast<long double>(n) + eps);
+  for (size_t i = 0; i < n; ++i) {
+    row[i] = static_cast<double>((row[i] - mu) / sigma * gamma.values[i] + beta.values[i]);
+  }
 }
 
 }  // namespace mixtape::ops

@@ -61,6 +61,15 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Sequen
                  double p = 0);
 
 // rows
+/// A table [V, n] and the rows of it that are read: i64, of any shape.
+struct Lookup {
+  Tensor table, index;
+};
+/// dropout(layer_norm(words + types + positions), p, places), of the rows that these look up: […, n], … being the shape
+/// of words.index, to which the other two indices broadcast. One pass where the policy allows; takes the next draw, as
+/// dropout
+Tensor embed_layer_norm(const Lookup& words, const Lookup& types, const Lookup& positions, const Tensor& gamma,
+                        const Tensor& beta, double p, double eps = 1e-12, const Tensor& places = {});
 /// layer_norm(dropout(x, p, places) + residual): one pass where the policy allows; takes the next draw, as dropout
 Tensor dropout_add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta,
                               double p, double eps = 1e-12, const Tensor& places = {});

@@ -18,14 +18,12 @@ namespace {
 // One line an op: "op calls  in -> out  scope", in the order of the first call. Views are not listed: they keep
 // whatever comes. Under bf16 `L` is bf16; `f` is f32, `i` i64, `b` bool.
 const std::vector<std::string> by_hand = {
-    "embedding 1 f i -> L bert.embeddings.word_embeddings",        // low_out: the table stays f32, its rows are low
-    "embedding 1 f i -> L bert.embeddings.token_type_embeddings",  //
-    "add 2 L L -> L bert.embeddings",                              // widest of two low ones
-    "embedding 1 f i -> L bert.embeddings.position_embeddings",    //
-    "layer_norm 1 L f f -> L bert.embeddings.LayerNorm",           // keep: the residual stream stays low, γ and β f32
-    "dropout 1 L -> L bert.embeddings.dropout",                    //
-    "index_select 1 L i -> L bert.encoder.layer.0",                // the last layer: its first tokens ask
-    "cast 1 f -> L bert.encoder.layer.0.attention.self.query",     // each weight once
+    "embedding 3 f i -> L bert.embeddings",                     // low_out: tables stay f32, their rows are low
+    "add 2 L L -> L bert.embeddings",                           // widest of two low ones
+    "layer_norm 1 L f f -> L bert.embeddings",                  // keep: the residual stream stays low, γ and β f32
+    "dropout 1 L -> L bert.embeddings",                         //
+    "index_select 1 L i -> L bert.encoder.layer.0",             // the last layer: its first tokens ask
+    "cast 1 f -> L bert.encoder.layer.0.attention.self.query",  // each weight once
     "linear 1 L L f -> L bert.encoder.layer.0.attention.self.query",    // low: data and weight; the bias stays f32
     "cast 2 f -> L bert.encoder.layer.0.attention.self.kv",             //
     "linear 2 L L f -> L bert.encoder.layer.0.attention.self.kv",       //
@@ -85,17 +83,16 @@ const std::vector<std::string> sweep_by_hand = {
     "linear 2 L -> L f f bert.encoder.layer.0.attention.self.kv",       //
     "cast 1 f -> f bert.encoder.layer.0.attention.self.query",          //
     "cast 2 f -> f bert.encoder.layer.0.attention.self.kv",             //
-    "dropout 1 L -> L bert.embeddings.dropout",                         //
-    "layer_norm 1 L -> L f f bert.embeddings.LayerNorm",                //
+    "dropout 1 L -> L bert.embeddings",                                 //
+    "layer_norm 1 L -> L f f bert.embeddings",                          //
     "add 2 L -> L L bert.embeddings",                                   //
-    "embedding 1 L -> f bert.embeddings.word_embeddings",               // summed in f32, for an f32 table
-    "embedding 1 L -> f bert.embeddings.token_type_embeddings",         //
-    "embedding 1 L -> f bert.embeddings.position_embeddings",           //
+    "embedding 3 L -> f bert.embeddings",                               // summed in f32, for an f32 table
 };
 
 // What runs when nothing stands in the way of the fused rows: each takes the place of the lines with a rule of its own.
 const std::vector<std::string> fused = {
     "joint_linear 1 L L L f f -> L bert.encoder.layer.0.attention.self.kv",  // low: keys and values are one product
+    "embed_layer_norm 1 f f f i i i f f -> L bert.embeddings",    // low_out: f32 from the tables to one rounding
     "attention 1 L L L i b -> L bert.encoder.layer.0.attention",  // low: scores and weights stay in f32 inside
     "dropout_add_layer_norm 1 L L f f i -> L bert.encoder.layer.0.attention.output.LayerNorm",  // keep
     "feed_forward 1 L L f L f -> L bert.encoder.layer.0.feed_forward",                          // low
@@ -103,6 +100,7 @@ const std::vector<std::string> fused = {
 };
 const std::vector<std::string> fused_sweep = {
     "joint_linear 1 L -> L f f f f bert.encoder.layer.0.attention.self.kv",
+    "embed_layer_norm 1 L -> f f f f f bert.embeddings",
     "attention 1 L -> L L L bert.encoder.layer.0.attention",
     "dropout_add_layer_norm 1 L -> L L f f bert.encoder.layer.0.attention.output.LayerNorm",
     "feed_forward 1 L -> L f f f f bert.encoder.layer.0.feed_forward",
@@ -115,7 +113,7 @@ std::vector<std::string> with_fused(std::vector<std::string> table, const std::v
          {".attention.self.kv", ".attention", ".attention.output.LayerNorm", ".feed_forward", ".output.LayerNorm"}) {
       if (line.ends_with("layer.0" + scope) && !line.starts_with("cast")) return true;
     }
-    return false;
+    return line.ends_with(" bert.embeddings");
   };
   std::erase_if(table, absorbed);
   table.insert(table.end(), rows.begin(), rows.end());

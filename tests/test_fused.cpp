@@ -9,6 +9,7 @@
 #include "amp/policy.h"
 #include "autograd/backward.h"
 #include "autograd/cast.h"
+#include "core/allocator.h"
 #include "core/factory.h"
 #include "core/kernels/layout.h"
 #include "models/classifier.h"
@@ -260,6 +261,8 @@ TEST_CASE("fused rows run where the policy leaves what they absorb alone, and no
   CHECK(has(native, "attention"));
   CHECK(has(native, "feed_forward"));
   CHECK(has(native, "dropout_add_layer_norm"));
+  CHECK(has(native, "embed_layer_norm"));
+  CHECK(!has(native, "embedding"));
   CHECK(!has(native, "masked_softmax"));
 
   const std::vector<std::string> softmax_up = with("masked_softmax", Rule::full);
@@ -274,6 +277,11 @@ TEST_CASE("fused rows run where the policy leaves what they absorb alone, and no
   CHECK(!has(gelu_up, "feed_forward"));
   const std::vector<std::string> norm_up = with("layer_norm", Rule::full);
   CHECK(!has(norm_up, "dropout_add_layer_norm"));
+  CHECK(!has(norm_up, "embed_layer_norm"));
+  const std::vector<std::string> lookup_kept = with("embedding", Rule::keep);
+  CHECK(has(lookup_kept, "embedding"));
+  CHECK(!has(lookup_kept, "embed_layer_norm"));
+  CHECK(has(lookup_kept, "attention"));
   CHECK(!has(with("attention", Rule::full), "attention"));  // what stands for many ops has no rule of its own
 
   const ComposedGuard composed;
@@ -287,7 +295,110 @@ TEST_CASE("every row that a fused one absorbs is in the table, and fused rows sa
     CHECK(nothing.fuses(*op));  // throws for a name that is no row's
     fused += !op->info->absorbs.empty();
   }
-  CHECK(fused >= 3);
+  CHECK(fused >= 4);
+}
+
+namespace {
+
+// The embeddings of two texts, padded or packed, and what they are made of.
+struct Embeddings {
+  Tensor words = leaf({11, 20}, 1), types = leaf({2, 20}, 2), positions = leaf({6, 20}, 3), gamma = leaf({20}, 4),
+         beta = leaf({20}, 5);
+  bool packed = false;
+
+  static Tensor leaf(const Shape& shape, uint32_t draw) {
+    return randn(shape, {.stream = rng_stream::test, .draw = draw}).set_requires_grad();
+  }
+  Tensor run(double p) const {
+    const RngGuard rng({.seed = 9, .stream = rng_stream::dropout, .step = 5});
+    const Tensor y = packed ? ops::embed_layer_norm({words, from_ints({3, 10, 3, 7, 3}, {5})},
+                                                    {types, from_ints({0, 1, 0, 0, 0}, {5})},
+                                                    {positions, from_ints({0, 1, 0, 1, 2}, {5})}, gamma, beta, p, 1e-12,
+                                                    from_ints({0, 1, 3, 4, 5}, {5}))
+                            : ops::embed_layer_norm({words, from_ints({3, 10, 0, 3, 7, 3}, {2, 3})},
+                                                    {types, from_ints({0, 1, 1, 0, 0, 0}, {2, 3})},
+                                                    {positions, from_ints({0, 1, 2}, {3})}, gamma, beta, p);
+    CHECK(context().rng.draw == 1);
+    return y;
+  }
+  std::vector<double> gradients(const Tensor& y) const {
+    std::vector<double> all;
+    const Tensor rough = randn(y.shape(), {.stream = rng_stream::test, .draw = 6}, 1.0, 0.0, DType::bf16);
+    for (const Tensor& g : autograd::grad({y}, {words, types, positions, gamma, beta}, {},
+                                          {copy_of(rough, y.dtype())})) {  // the same numbers in every dtype
+      CHECK(g.dtype() == DType::f32);
+      const std::vector<double> values = to_vector(g);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("embeddings as one row: values, gradients and masks of the composed ops") {
+  for (const bool packed : {false, true}) {
+    for (const double p : {0.0, 0.4}) {
+      Embeddings e;
+      e.packed = packed;
+      const Tensor fused = e.run(p);
+      const std::vector<double> slopes = e.gradients(fused);
+      const ComposedGuard guard;
+      const Tensor composed = e.run(p);
+      CHECK(fused.shape() == composed.shape());
+      CHECK(to_vector(fused) == to_vector(composed));  // the same formulas in the same order
+      CHECK(distance(slopes, e.gradients(composed)) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("embeddings as one row: a packed token has the mask of its place in the padded batch") {
+  Embeddings e;
+  const std::vector<double> padded = to_vector(e.run(0.4));
+  e.packed = true;
+  const std::vector<double> packed = to_vector(e.run(0.4));
+  const size_t places[] = {0, 1, 3, 4, 5};
+  for (size_t row = 0; row < 5; ++row) {
+    for (size_t i = 0; i < 20; ++i) CHECK(packed[row * 20 + i] == padded[places[row] * 20 + i]);
+  }
+}
+
+TEST_CASE("embeddings as one row: in 16 bits one rounding, of the result, and none of a gradient") {
+  const Embeddings e;
+  const Tensor exact = e.run(0.4);
+  const std::vector<double> slopes = e.gradients(exact);
+  for (const DType low : {DType::bf16, DType::f16}) {
+    ContextGuard modes;
+    context().cast_rule = amp::make_rule(amp::Policy::load("native"), low);
+    const Tensor fused = e.run(0.4);
+    CHECK(fused.dtype() == low);
+    CHECK(to_vector(fused) == to_vector(copy_of(exact, low)));
+    CHECK(e.gradients(fused) == slopes);
+    const ComposedGuard guard;
+    CHECK(distance(slopes, e.gradients(e.run(0.4))) > 1e-4);
+  }
+}
+
+TEST_CASE("embeddings as one row: no row is kept for the way back") {
+  const Embeddings e;
+  const auto kept = [&] {
+    const int64_t before = cpu_allocator().stats().live_bytes;
+    const Tensor y = e.run(0.4);
+    return cpu_allocator().stats().live_bytes - before;
+  };
+  const int64_t rows = 6 * 20 * 4, fused = kept();
+  CHECK(fused >= rows);  // the result
+  const ComposedGuard guard;
+  CHECK(kept() >= fused + rows / 2);
+}
+
+TEST_CASE("embeddings as one row: errors name the table, and mixed dtypes go to the composed ops") {
+  Embeddings e;
+  e.positions = Embeddings::leaf({2, 20}, 3);
+  CHECK(tests::contains(tests::error_text([&] { (void)e.run(0); }),
+                        "E-INDEX: embed_layer_norm: position_ids: index 2 at [2] is outside [0, 2)"));
+  e.positions = copy_of(Embeddings::leaf({6, 20}, 3), DType::f64);
+  CHECK(tests::contains(tests::error_text([&] { (void)e.run(0); }), "layer_norm: input 'gamma' is kept in f64"));
 }
 
 TEST_CASE("a fused row differentiates once and says what does it twice") {

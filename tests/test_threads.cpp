@@ -94,3 +94,32 @@ TEST_CASE("embedding gradients and the optimizer's reading pass: the same bits o
   }
   kernels::set_thread_count(before);
 }
+
+TEST_CASE("embeddings as one row: the same bits on every thread count, whatever repeats") {
+  const Tensor words = normal({500, 64}, 6).set_requires_grad(), types = normal({2, 64}, 8).set_requires_grad(),
+               gamma = normal({64}, 9).set_requires_grad(), beta = normal({64}, 10).set_requires_grad();
+  std::vector<int64_t> ids, places;
+  for (int64_t i = 0; i < 4096; ++i) ids.push_back(i * 7919 % 500 / (1 + i % 3));
+  for (int64_t i = 0; i < 64; ++i) places.push_back(i);
+  const Tensor word_ids = from_ints(ids, {64, 64}), type_ids = from_ints({1}, {1}),
+               position_ids = from_ints(places, {64});
+  const int before = kernels::thread_count();
+  std::vector<double> first;
+  for (const int threads : {1, 2, 3, 4, 8}) {
+    kernels::set_thread_count(threads);
+    const RngGuard rng(RngCoordinates{5, rng_stream::dropout, 3, 0, 0});
+    const Tensor positions = normal({64, 64}, 11).set_requires_grad();
+    const Tensor y =
+        ops::embed_layer_norm({words, word_ids}, {types, type_ids}, {positions, position_ids}, gamma, beta, 0.3);
+    Tensors made = autograd::grad({y}, {words, types, positions, gamma, beta}, {}, {normal(y.shape(), 7)});
+    made.push_back(y);
+    std::vector<double> bits;
+    for (const Tensor& t : made) {
+      const std::vector<double> values = to_vector(t);
+      bits.insert(bits.end(), values.begin(), values.end());
+    }
+    if (first.empty()) first = bits;
+    CHECK((bits == first));
+  }
+  kernels::set_thread_count(before);
+}

@@ -14,7 +14,10 @@ namespace {
 constexpr int64_t fold_chunk = 256, fold_piece = 64;  // terms and blocks that are added up together
 
 bool any_f64(const Operand* operands, int count) {
-  return std::any_of(operands, operands + count, [](const Operand& o) { return o.view && o.view.dtype == DType::f64; });
+  return std::any_of(operands, operands + count, [](const Operand& o) {
+    const View& values = o.picks ? o.table : o.view;
+    return values && values.dtype == DType::f64;
+  });
 }
 
 void collect_views(const Operand* operands, int count, View* views) {
@@ -198,11 +201,13 @@ class RowWalk {
     collect_views(operands, count, views_);
     outer_ = make_plan(full_shape, views_, count, full_shape.rank() == 0 ? 0u : (1u << (full_shape.rank() - 1)) - 1u);
     for (int k = 0; k < count; ++k) {
-      const View& v = views_[k];
+      const bool random = operands[k].random, picks = operands[k].picks;
+      values_[k] = picks ? operands[k].table : views_[k];
+      const View& v = values_[k];
       const bool statistic =
-          v && !operands[k].random && (v.shape.rank() == 0 || v.shape.back() == 1) && !operands[k].sums;
+          v && !random && !picks && (v.shape.rank() == 0 || v.shape.back() == 1) && !operands[k].sums;
       length_[k] = statistic ? 1 : n_;
-      stride_[k] = v && !statistic && !operands[k].random ? v.strides.back() : 1;
+      stride_[k] = v && !statistic && !random ? v.strides.back() : 1;
       int64_t& room = operands[k].sums ? sum_room_ : room_;
       place_[k] = room;
       room += (length_[k] + 16) / 16 * 16;  // never nothing: an absent statistic is written even beside an empty row
@@ -241,14 +246,17 @@ class RowWalk {
           continue;
         }
         M* buffer = scratch.data() + place_[k];
-        const int64_t at = outer_.offset(k, row);
+        int64_t at = outer_.offset(k, row);
         if (operand.random) {
           const int64_t drawn = views_[k] ? views_[k].template as<int64_t>()[at] : row;
           pointer[k] = random_block(operand.draw, drawn * n_, n_, buffer);
-        } else if (operand.writes) {
+          continue;
+        }
+        if (operand.picks) at = views_[k].template as<int64_t>()[at] * values_[k].strides[0];
+        if (operand.writes) {
           pointer[k] = views_[k] ? target_any(views_[k], at, stride_[k], buffer) : buffer;
-        } else if (views_[k] && at != loaded[k]) {  // read only: row() hands it on, and formulas take it as const M*
-          pointer[k] = const_cast<M*>(load_any(views_[k], at, stride_[k], length_[k], buffer));
+        } else if (values_[k] && at != loaded[k]) {  // read only: row() hands it on, and formulas take it as const M*
+          pointer[k] = const_cast<M*>(load_any(values_[k], at, stride_[k], length_[k], buffer));
           loaded[k] = at;
         }
       }
@@ -274,8 +282,8 @@ class RowWalk {
   RowFunction<M> function_;
   const Operand* operands_;
   int count_;
-  int64_t n_, room_ = 0, sum_room_ = 0;  // of one row, and of the sums of one piece
-  View views_[max_operands];
+  int64_t n_, room_ = 0, sum_room_ = 0;              // of one row, and of the sums of one piece
+  View views_[max_operands], values_[max_operands];  // where an operand picks: the index, and the table
   Plan outer_;
   int64_t length_[max_operands], stride_[max_operands], place_[max_operands];
 };

@@ -57,6 +57,7 @@ Places<count> places_of(const Operand* operands) {
     const View& v = operands[k].view;
     if (v && v.dtype == DType::f64) fail(ErrorKind::internal, "E-DEVICE", "f64 is for gradient checks on the CPU");
     if (operands[k].sums) fail(ErrorKind::internal, "E-DEVICE", "sums over rows are not there on a GPU yet");
+    if (operands[k].picks) fail(ErrorKind::internal, "E-DEVICE", "rows of a table are not there on a GPU yet");
     const bool statistic = v && !operands[k].random && (v.shape.rank() == 0 || v.shape.back() == 1);
     const int64_t inner = v && !statistic ? v.strides.back() : 1;
     places.at[k] = {v.data, v.dtype, operands[k].writes, operands[k].random, statistic, inner, operands[k].draw};

@@ -31,12 +31,14 @@
 
 namespace mixtape::kernels {
 
-/// An operand of a loop: a view that is read, written or summed, or random coordinates that stand for 16 bits an
-/// element.
+/// An operand of a loop: a view that is read, written or summed, rows of a table, or random coordinates that stand for
+/// 16 bits an element.
 struct Operand {
   View view;
+  View table = {};
   bool writes = false;
   bool sums = false;
+  bool picks = false;
   bool random = false;
   RngCoordinates draw = {};
   Operand(const View& v) : view(v) {}
@@ -53,6 +55,14 @@ inline Operand write(const View& view) {
 inline Operand sum_rows_into(const View& view) {
   Operand operand(view);
   operand.sums = true;
+  return operand;
+}
+/// A read operand of `rows`: row r reads row index[r] of a table [v, n]. `index` is i64 [rows.., 1], broadcasts to the
+/// rows, and must be in range. CPU only.
+inline Operand picked_rows(const View& table, const View& index) {
+  Operand operand(index);
+  operand.table = table;
+  operand.picks = true;
   return operand;
 }
 /// Random operands of `rows`: row r draws the elements of row places[r] (i64 [rows.., 1]) of a tensor with rows of the
