@@ -28,7 +28,7 @@ Precision cast_inputs(const OpSchema& op, Tensors& in);
 template <Operator Op>
 bool may_fuse() {
   const Context& modes = context();
-  return modes.fused && (!modes.cast_rule || modes.cast_rule->fuses(schema_of<Op>()));
+  return !modes.composes(schema_of<Op>()) && (!modes.cast_rule || modes.cast_rule->fuses(schema_of<Op>()));
 }
 
 /// Where a tensor came from, for error messages: "the result of linear (in encoder)", "leaf 'w'", "a constant".

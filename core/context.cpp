@@ -1,10 +1,16 @@
 #include "core/context.h"
 
+#include <algorithm>
+
 namespace mixtape {
 
 Context& context() {
   thread_local Context current;
   return current;
+}
+
+bool Context::composes(const OpSchema& row) const {
+  return !fused || (composed && std::find(composed->begin(), composed->end(), &row) != composed->end());
 }
 
 std::string scope_path(const ScopeFrame* frame) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/rng.h"
 
@@ -10,6 +11,7 @@ namespace mixtape {
 
 struct CastRule;
 struct Observer;
+struct OpSchema;
 
 /// A frame of the scope stack ("encoder" / "layer.3" / …), shared by everyone who remembers it.
 struct ScopeFrame {
@@ -26,6 +28,9 @@ struct Context {
   std::shared_ptr<const ScopeFrame> scope;
   Observer* observer = nullptr;
   bool fused = true;  ///< functions that have a fused row use it where the policy allows; false: their composed twins
+  std::shared_ptr<const std::vector<const OpSchema*>> composed;  ///< rows that are not used all the same; null: none
+  /// Whether the composed twin of this fused row is to run, whatever the policy says.
+  bool composes(const OpSchema& row) const;
 };
 
 Context& context();
@@ -55,16 +60,28 @@ class NoGradGuard {
   bool saved_;
 };
 
-/// Composed ops alone while it lives: to look inside a fused row, to differentiate twice, to be its oracle.
+/// Composed ops alone while it lives: to look inside a fused row, to differentiate twice, to be its oracle. Of all
+/// fused rows, or of `rows`, in place of those that were composed before.
 class ComposedGuard {
  public:
-  ComposedGuard() : saved_(context().fused) { context().fused = false; }
-  ~ComposedGuard() { context().fused = saved_; }
+  ComposedGuard() : ComposedGuard(context().composed) { context().fused = false; }
+  explicit ComposedGuard(std::vector<const OpSchema*> rows)
+      : ComposedGuard(std::make_shared<const std::vector<const OpSchema*>>(std::move(rows))) {}
+  ~ComposedGuard() {
+    context().fused = fused_;
+    context().composed = std::move(composed_);
+  }
   ComposedGuard(const ComposedGuard&) = delete;
   ComposedGuard& operator=(const ComposedGuard&) = delete;
 
  private:
-  bool saved_;
+  using Rows = std::shared_ptr<const std::vector<const OpSchema*>>;
+  explicit ComposedGuard(Rows rows) : fused_(context().fused), composed_(context().composed) {
+    context().composed = std::move(rows);
+  }
+
+  bool fused_;
+  Rows composed_;
 };
 
 /// Names the part of the model that runs: errors, nodes and the ledger carry the path.

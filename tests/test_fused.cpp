@@ -288,6 +288,29 @@ TEST_CASE("fused rows run where the policy leaves what they absorb alone, and no
   CHECK(!has(with("", Rule::keep), "attention"));
 }
 
+TEST_CASE("a ComposedGuard can name rows: these are composed, the others are not, and afterwards all is as before") {
+  const models::BertClassifier model(small(0.1), 3);
+  const auto names = [&](std::vector<const OpSchema*> rows) {
+    const ComposedGuard composed(std::move(rows));
+    return rows_of(model, nullptr);
+  };
+  const std::vector<std::string> one = names({find_op("attention")});
+  CHECK(!has(one, "attention"));
+  CHECK(has(one, "masked_softmax"));
+  CHECK(has(one, "feed_forward"));
+  const std::vector<std::string> two = names({find_op("feed_forward"), find_op("dropout_add_layer_norm")});
+  CHECK(has(two, "attention"));
+  CHECK(has(two, "gelu"));
+  CHECK(!has(two, "dropout_add_layer_norm"));
+  CHECK(has(names({}), "attention"));
+  {
+    const ComposedGuard all;
+    CHECK(!has(names({find_op("attention")}), "feed_forward"));  // inside, all stay composed
+    CHECK(!has(rows_of(model, nullptr), "attention"));
+  }
+  CHECK(has(rows_of(model, nullptr), "attention"));
+}
+
 TEST_CASE("every row that a fused one absorbs is in the table, and fused rows say so") {
   const CastRule nothing;
   int fused = 0;
