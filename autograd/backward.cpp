@@ -13,12 +13,9 @@
 namespace mixtape::autograd {
 namespace {
 
-[[noreturn]] void fail_tape(const std::string& what) { fail(ErrorKind::internal, "E-TAPE", what); }
+constexpr std::string_view gradient_sum = "gradient sum";  // what an observer hears
 
-Tensor converted(const Tensor& gradient, DType dtype, bool create_graph) {
-  if (gradient.dtype() == dtype) return gradient;
-  return create_graph ? cast(gradient, dtype) : copy_of(gradient, dtype);
-}
+[[noreturn]] void fail_tape(const std::string& what) { fail(ErrorKind::internal, "E-TAPE", what); }
 
 // Gradients that meet take the widest arrival.
 Tensor sum_of(const Tensor& a, const Tensor& b, bool create_graph) {
@@ -117,7 +114,7 @@ class Sweep {
       queue_.push({edge.node, sequence_++});
     }
     Tensor& slot = slots[edge.output];
-    slot = slot ? sum_of(slot, gradient, create_graph()) : gradient;
+    slot = slot ? sum(slot, gradient) : gradient;
   }
 
   /// Where a gradient of `leaf` is collected instead of being added to it; null: nowhere.
@@ -132,12 +129,26 @@ class Sweep {
 
   void deliver_leaf(const Tensor& leaf, const Tensor& gradient, const Tensor& rows) {
     if (Tensor* sink = sink_of(leaf)) {
-      *sink = *sink ? sum_of(*sink, gradient, create_graph()) : gradient;
+      *sink = *sink ? sum(*sink, gradient) : gradient;
       return;
     }
     if (!root().accumulate_in_leaves_) return;
-    add_to_leaf(leaf, gradient, rows, options_.scale);
+    {
+      const Working working(observer_, gradient_sum);
+      add_to_leaf(leaf, gradient, rows, options_.scale);
+    }
     if (options_.on_leaf_ready) root().arrived(leaf);
+  }
+
+  Tensor sum(const Tensor& a, const Tensor& b) const {
+    const Working working(observer_, gradient_sum);
+    return sum_of(a, b, create_graph());
+  }
+
+  Tensor converted(const Tensor& gradient, DType dtype) const {
+    if (gradient.dtype() == dtype) return gradient;
+    const Working working(observer_, "cast");
+    return create_graph() ? cast(gradient, dtype) : copy_of(gradient, dtype);
   }
 
   void step(Node& node, Tensors dys) {
@@ -147,7 +158,7 @@ class Sweep {
     for (int i = 0; i < dys.size(); ++i) {
       if (!dys[i]) continue;
       if (const auto sink = node_sinks_.find({&node, i}); sink != node_sinks_.end()) sink->second = dys[i];
-      if (!node.op->info->wide_dy) dys[i] = converted(dys[i], node.output_metas[i].dtype, create_graph());
+      if (!node.op->info->wide_dy) dys[i] = converted(dys[i], node.output_metas[i].dtype);
     }
     Grads grads(*this, node, dys);
     if (create_graph() && !node.op->info->twice) {
@@ -155,7 +166,10 @@ class Sweep {
                         node.op->info->absorbs.empty() ? "" : ": call it under a ComposedGuard, as ",
                         node.op->info->absorbs));
     }
-    const Tensors gradients = node.op->backward(node.attrs.get(), grads);
+    const Tensors gradients = [&] {
+      const Working working(observer_, node.op->info->name);
+      return node.op->backward(node.attrs.get(), grads);
+    }();
     check(node, grads, gradients);
     if (observer_ && observer_->on_backward) {
       observer_->on_backward(observer_->self, {*node.op, scope_path(node.modes.scope.get()), dys, gradients});

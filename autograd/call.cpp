@@ -209,9 +209,13 @@ Tensors call(const OpSchema& op, const void* attrs, Tensors in) {
   const bool recording = should_record(op, in, metas);
   const bool converts = observer && metas[0].shadow && !shadow_is_fresh(in[0], metas[0].dtype);
   Tensors out;
-  const bool runs = allocate(metas, in, recording, out);
-  if (runs) op.forward(attrs, views_of(in), views_of(out));  // 3 run
-  if (recording) record(op, attrs, in, metas, out);          // 4 record, after the casts
+  bool runs = false;
+  {
+    const Working working(observer, op.info->name);
+    runs = allocate(metas, in, recording, out);
+    if (runs) op.forward(attrs, views_of(in), views_of(out));  // 3 run
+  }
+  if (recording) record(op, attrs, in, metas, out);  // 4 record, after the casts
   Tensors results;
   for (int i = 0; i < out.size(); ++i) {
     if (!metas[i].saved_only) results.push_back(std::move(out[i]));

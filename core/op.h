@@ -292,11 +292,31 @@ struct BackwardEvent {
   const Tensors& incoming;  ///< gradients of its outputs
   const Tensors& outgoing;  ///< gradients of its inputs
 };
-/// The hook of ledger, histograms and diagnosis: null functions are not called.
+/// The hook of ledger, histograms, diagnosis and timing: null functions are not called.
 struct Observer {
   void (*on_call)(void* self, const CallEvent& event) = nullptr;
   void (*on_backward)(void* self, const BackwardEvent& event) = nullptr;
+  /// Between these two runs what `work` names: a row's kernel, either way, or what a sweep does of its own accord, a
+  /// "cast" or a "gradient sum". They nest. `on_leave` must be there when `on_enter` is.
+  void (*on_enter)(void* self, std::string_view work) = nullptr;
+  void (*on_leave)(void* self) = nullptr;
   void* self = nullptr;
+};
+/// Tells the observer what runs while this lives; nothing when there is none.
+class Working {
+ public:
+  Working(const Observer* observer, std::string_view work)
+      : observer_(observer && observer->on_enter ? observer : nullptr) {
+    if (observer_) observer_->on_enter(observer_->self, work);
+  }
+  ~Working() {
+    if (observer_) observer_->on_leave(observer_->self);
+  }
+  Working(const Working&) = delete;
+  Working& operator=(const Working&) = delete;
+
+ private:
+  const Observer* observer_;
 };
 
 /// What autocast installs: the 16-bit dtype and the rule of each row, by op id. Immutable.

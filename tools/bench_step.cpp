@@ -1,20 +1,18 @@
-// mixtape bench step: whole training steps, timed.
-#include <fmt/format.h>
-
+// mixtape bench step|infer: whole training steps, or forwards, timed.
 #include <algorithm>
 #include <chrono>
-#include <map>
-#include <random>
 
 #include "amp/autocast.h"
 #include "core/allocator.h"
+#include "core/context.h"
 #include "core/error.h"
+#include "core/kernels/gemm.h"
 #include "core/kernels/parallel.h"
-#include "data/batch.h"
 #include "data/vocab.h"
 #include "optim/clip.h"
 #include "tools/bench.h"
-#include "tools/config/build_info.h"
+#include "tools/bench_batches.h"
+#include "tools/bench_report.h"
 #include "tools/config/fields.h"
 #include "tools/trainer/hash.h"
 #include "tools/trainer/report.h"
@@ -28,109 +26,49 @@ constexpr int64_t bert_vocabulary = 30522;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-/// Where the time of one step goes: an observer hears of each call when it is over, so the time since the last event is
-/// that op's.
-class Shares {
- public:
-  Shares() : observer_{.on_call = &Shares::on_call, .on_backward = &Shares::on_backward, .self = this} {}
-  Observer& observer() { return observer_; }
-  void restart() { last_ = Clock::now(); }
-  void take(std::string_view name, bool backward) {
-    const Clock::time_point now = Clock::now();
-    Times& times = times_[class_of(name)];
-    (backward ? times.backward : times.forward) += std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-  }
-
-  /// "linear   181.2 ms forward   362.0 ms backward   81.3 %", the largest first.
-  std::string table() const {
-    double all = 0;
-    std::vector<std::pair<std::string, Times>> rows(times_.begin(), times_.end());
-    for (const auto& [name, times] : rows) all += times.sum();
-    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.sum() > b.second.sum(); });
-    std::string out = "one more by op class (with an observer, so a little slower):\n";
-    for (const auto& [name, times] : rows) {
-      out += fmt::format("  {:22} {:9.2f} ms forward {:9.2f} ms backward {:6.1f} %\n", name, times.forward * 1e3,
-                         times.backward * 1e3, 100 * times.sum() / all);
-    }
-    return out;
-  }
-
- private:
-  struct Times {
-    double forward = 0, backward = 0;
-    double sum() const { return forward + backward; }
-  };
-  static std::string class_of(std::string_view op) {
-    for (const std::string_view product : {"linear", "joint_linear", "matmul", "batched_matmul", "feed_forward"}) {
-      if (op == product) return "matrix products";
-    }
-    for (const std::string_view view : {"reshape", "transpose", "permute", "slice", "split", "expand"}) {
-      if (op == view) return "views";
-    }
-    return std::string(op);
-  }
-  static void on_call(void* self, const CallEvent& event) {
-    static_cast<Shares*>(self)->take(event.op.info->name, false);
-  }
-  static void on_backward(void* self, const BackwardEvent& event) {
-    static_cast<Shares*>(self)->take(event.op.info->name, true);
-  }
-
-  Observer observer_;
-  Clock::time_point last_;
-  std::map<std::string, Times> times_;
-};
-
-struct BenchBatch {
-  data::Batch batch;
-  double squares = 0;  // of the texts' lengths: what attention costs
-};
-
-/// Random ids of the wanted lengths, cut into batches: as many as the run has steps, or less, and then used again.
-std::vector<BenchBatch> random_batches(const StepBench& options, data::Padding padding, int64_t vocab_size,
-                                       DType label_dtype) {
-  std::mt19937_64 random(1);
-  const uint64_t first = vocab_size > 2000 ? 1000 : 0;  // BERT's vocabulary begins with special and unused pieces
-  std::vector<int64_t> lengths = options.lengths;
-  if (lengths.empty()) lengths.assign(static_cast<size_t>(options.batch), options.seq);
-  const int64_t most = std::min(std::ssize(lengths) / options.batch, options.steps + options.warmup);
-  auto next_length = lengths.begin();
-  std::vector<BenchBatch> batches(static_cast<size_t>(most));
-  for (BenchBatch& made : batches) {
-    data::EncodedTexts texts;
-    std::vector<int32_t> labels;
-    std::vector<int64_t> rows;
-    for (int64_t row = 0; row < options.batch; ++row) {
-      std::vector<int32_t> ids(static_cast<size_t>(std::min(options.seq, *next_length++)));
-      for (int32_t& id : ids) id = static_cast<int32_t>(first + random() % (static_cast<uint64_t>(vocab_size) - first));
-      made.squares += static_cast<double>(ids.size() * ids.size());
-      texts.append(ids);
-      labels.push_back(static_cast<int32_t>(random() % 2));
-      rows.push_back(row);
-    }
-    texts.set_labels(std::move(labels));
-    made.batch =
-        data::collate(texts, rows, {.padding = padding, .max_length = options.seq, .label_dtype = label_dtype});
-  }
-  return batches;
-}
-
 /// Of a step: 6 · weights in matrix products · tokens, and 12 · hidden · length² for scores and contexts of each text
 /// and layer. A forward is a third of that.
-double flops_of(const models::ClassifierConfig& config, const BenchBatch& made, bool infer) {
+double flops_of(const models::ClassifierConfig& config, int64_t tokens, double squares, bool infer) {
   const double width = static_cast<double>(config.bert.hidden_size);
   const double layers = static_cast<double>(config.bert.num_hidden_layers);
   const double per_layer = width * (4 * width + 2 * static_cast<double>(config.bert.intermediate_size));
-  const double forward =
-      2 * per_layer * layers * static_cast<double>(made.batch.tokens) + 4 * width * layers * made.squares;
+  const double forward = 2 * per_layer * layers * static_cast<double>(tokens) + 4 * width * layers * squares;
   return infer ? forward : 3 * forward;
+}
+
+/// The rows that --composed names. Throws E-USAGE with the names that there are.
+std::vector<const OpSchema*> composed_rows(const std::string& list) {
+  std::vector<std::string> names;
+  for (const OpSchema* row : registry()) {
+    if (!row->info->absorbs.empty()) names.emplace_back(row->info->name);
+  }
+  std::vector<const OpSchema*> rows;
+  for (size_t start = 0, end = 0; !list.empty() && start <= list.size(); start = end + 1) {
+    end = std::min(list.find(',', start), list.size());
+    const std::string name = list.substr(start, end - start);
+    for (const std::string& known : names) {
+      if (name == known || name == "all") rows.push_back(find_op(known));
+    }
+    if (name == "all" || std::find(names.begin(), names.end(), name) != names.end()) continue;
+    fail(ErrorKind::config, "E-USAGE",
+         message("--composed: no fused row is called \"", name, "\": expected ", config::joined(names, ", ", ""),
+                 ", or all of them: all"));
+  }
+  return rows;
+}
+
+/// What an update moves: weights and states in and out, gradients in, 16-bit copies out.
+double optimizer_bytes(const optim::Optimizer& optimizer) {
+  int64_t bytes = 0;
+  for (const auto& [name, state] : optimizer.state()) {
+    if (!name.ends_with(".step")) bytes += 2 * state.numel() * size_of(state.dtype());
+  }
+  for (const auto& [name, weight] : optimizer.parameters()) {
+    const Shadow& shadow = weight.leaf().shadow;
+    bytes += weight.numel() * (2 * size_of(weight.dtype()) + size_of(wide(weight.dtype())));
+    if (shadow.bytes) bytes += weight.numel() * size_of(shadow.dtype);
+  }
+  return static_cast<double>(bytes);
 }
 
 class Bench {
@@ -138,39 +76,106 @@ class Bench {
   Bench(const config::Config& config, const StepBench& options, int64_t vocab_size)
       : config_(config),
         options_(options),
+        composed_(composed_rows(options.composed)),
         model_(trainer::make_model(config, vocab_size, {"0", "1"}, progress_)),
         precision_(trainer::make_precision(config)),
         scaler_(precision_.scaler),
         optimizer_(trainer::make_optimizer(config.optimizer, model_->parameters())),
-        batches_(random_batches(options, trainer::padding_of(config.data), model_->config().bert.vocab_size,
-                                model_->label_dtype())) {}
+        batches_(options, trainer::padding_of(config.data), model_->config().bert.vocab_size, model_->label_dtype()) {}
 
   std::string run() {
-    ContextGuard modes;
-    context().fused = !options_.composed;
-    const std::string before = trainer::hash_of_tensors(model_->parameters());
-    for (int64_t i = 0; i < options_.warmup + options_.steps; ++i) {
-      const BenchBatch& made = batches_[static_cast<size_t>(i) % batches_.size()];
-      const Clock::time_point start = Clock::now();
-      options_.infer ? infer(made.batch) : step(made.batch, nullptr);
-      if (i < options_.warmup) continue;
-      times_.push_back(seconds_since(start));
-      total_ += times_.back();
-      tokens_ += made.batch.tokens;
-      flops_ += flops_of(model_->config(), made, options_.infer);
-    }
-    changed_ = trainer::hash_of_tensors(model_->parameters()) != before;
-    return options_.json ? json() : text();
+    const ComposedGuard composed(composed_);
+    StepFigures figures = describe();
+    time_steps(figures);
+    Profile profile;
+    watch_steps(profile);
+    const Floor floor = options_.floor ? floor_of(figures, profile) : Floor();
+    return (options_.json ? step_json : step_text)(options_, figures, profile, options_.floor ? &floor : nullptr);
   }
 
  private:
-  void infer(const data::Batch& batch) {
+  StepFigures describe() const {
+    constexpr const char* amp_names[] = {"off", "bf16", "fp16"};
+    StepFigures figures;
+    figures.amp = amp_names[static_cast<int>(config_.amp.dtype)];
+    for (const OpSchema* row : composed_) figures.composed.emplace_back(row->info->name);
+    figures.parameters = model_->parameter_count();
+    figures.dropout = model_->config().bert.hidden_dropout_prob;
+    figures.clip = config_.trainer.max_grad_norm;
+    return figures;
+  }
+
+  void time_steps(StepFigures& figures) {
+    trainer::Hash losses;
+    const std::string before = trainer::hash_of_tensors(model_->parameters());
+    for (int64_t i = 0; i < options_.warmup + options_.steps; ++i) {
+      const int64_t taken = cpu_allocator().stats().system_allocations;
+      const Clock::time_point start = Clock::now();
+      options_.infer ? infer(i, nullptr) : step(i, nullptr);
+      const double seconds = seconds_since(start);
+      figures.system_allocations.push_back(cpu_allocator().stats().system_allocations - taken);
+      losses.add(std::as_bytes(std::span(&loss_, 1)));
+      if (i < options_.warmup) continue;
+      figures.seconds.push_back(seconds);
+      figures.total_s += seconds;
+      figures.tokens += batches_.tokens(i);
+      figures.flops += flops_of(model_->config(), batches_.tokens(i), batches_.squares(i), options_.infer);
+    }
+    figures.loss = loss_;
+    figures.saved_bytes = saved_bytes_;
+    figures.peak_bytes = trainer::peak_bytes();
+    figures.peak_rss_bytes = trainer::peak_rss_bytes();
+    figures.losses_hash = losses.digits();
+    figures.weights_hash = trainer::hash_of_tensors(model_->parameters());
+    figures.weights_changed = figures.weights_hash != before;
+  }
+
+  /// Some more, of the measured batches: up to a second, and five.
+  void watch_steps(Profile& profile) {
+    const ObserverGuard guard(profile.observer());
+    const Clock::time_point start = Clock::now();
+    const int64_t most = std::min<int64_t>(options_.steps, 5);
+    for (int64_t i = 0; i < most && (i == 0 || seconds_since(start) < 1); ++i) {
+      options_.infer ? infer(options_.warmup + i, &profile) : step(options_.warmup + i, &profile);
+      profile.end_step();
+    }
+  }
+
+  Floor floor_of(const StepFigures& figures, const Profile& profile) const {
+    const double f32_rate = gemm_rate(DType::f32);
+    const bool native = config_.amp.dtype == config::AmpDtype::bf16 && kernels::gemm_native_bf16();
+    const double low_rate = native ? gemm_rate(DType::bf16) : f32_rate;  // without 16-bit products they are f32's
+    const double wide_flops = profile.flops(DType::f32);
+    const double low_flops = profile.flops(DType::bf16) + profile.flops(DType::f16);
+    Floor floor;
+    floor.flops = wide_flops + low_flops;
+    floor.gemm_rate = floor.flops / (wide_flops / f32_rate + low_flops / low_rate);
+    if (!options_.infer) {
+      floor.optimizer_bytes = optimizer_bytes(*optimizer_);
+      floor.optimizer_s = profile.seconds_of(Profile::optimizer);
+      floor.triad_rate = triad_rate();
+    }
+    // The watched steps need not be as long as the others where lengths differ.
+    floor.step_s = options_.lengths.empty() ? median(figures.seconds) : profile.seconds();
+    return floor;
+  }
+
+  void infer(int64_t i, Profile* profile) {
+    if (profile != nullptr) profile->phase(Profile::batch);
+    const data::Batch batch = batches_.batch(i);
+    if (profile != nullptr) profile->phase(Profile::tape);
     const NoGradGuard no_grad;
     const amp::Autocast autocast(precision_.rule);
     loss_ = model_->loss(batch, static_cast<double>(batch.rows), false).item();
   }
 
-  void step(const data::Batch& batch, Shares* shares) {
+  void step(int64_t i, Profile* profile) {
+    const auto phase = [&](std::string_view name, bool backward) {
+      if (profile != nullptr) profile->phase(name, backward);
+    };
+    phase(Profile::batch, false);
+    const data::Batch batch = batches_.batch(i);
+    phase(Profile::tape, false);
     const RngGuard rng({.seed = 1, .stream = rng_stream::dropout, .step = static_cast<uint32_t>(++step_)});
     const int64_t live = cpu_allocator().stats().live_bytes;
     const Tensor loss = [&] {
@@ -179,76 +184,29 @@ class Bench {
     }();
     saved_bytes_ = std::max(saved_bytes_, cpu_allocator().stats().live_bytes - live);
     loss_ = loss.item();
+    phase(Profile::tape, true);
     autograd::backward(scaler_.scale(loss));
-    if (shares != nullptr) shares->take("the tape", true);
+    phase(Profile::clipping, true);
     scaler_.unscale(*optimizer_);
     (void)optim::clip_grad_norm(*optimizer_, config_.trainer.max_grad_norm);
-    if (shares != nullptr) shares->take("norm and clipping", true);
+    phase(Profile::optimizer, true);
     (void)scaler_.step(*optimizer_).get();
+    phase(Profile::tape, true);
     scaler_.update();
-    if (shares != nullptr) shares->take("optimizer", true);
-  }
-
-  std::string amp_name() const {
-    constexpr const char* names[] = {"off", "bf16", "fp16"};
-    return names[static_cast<int>(config_.amp.dtype)];
-  }
-
-  std::string json() const {
-    return trainer::Json::object()
-               .set("mode", options_.infer ? "infer" : "train")
-               .set("amp", amp_name())
-               .set("batch", options_.batch)
-               .set("seq", options_.seq)
-               .set("median_s", median(times_))
-               .set("min_s", *std::min_element(times_.begin(), times_.end()))
-               .set("tokens_per_s", static_cast<double>(tokens_) / total_)
-               .set("gflops_per_s", flops_ / total_ / 1e9)
-               .set("peak_bytes", trainer::peak_bytes())
-               .set("saved_bytes", saved_bytes_)
-               .set("peak_rss_bytes", trainer::peak_rss_bytes())
-               .set("threads", kernels::thread_count())
-               .set("isa", config::build_info().instructions)
-               .set("parameters", model_->parameter_count())
-               .set("dropout", model_->config().bert.hidden_dropout_prob)
-               .set("clip", config_.trainer.max_grad_norm)
-               .set("loss", loss_)
-               .set("weights_changed", changed_)
-               .line() +
-           "\n";
-  }
-
-  std::string text() {
-    const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / 0x1p20; };
-    std::string out = fmt::format(
-        "{}, amp {}, batch {} x {} tokens, {} threads, {:.1f} M parameters\n"
-        "  median {:.2f} ms, fastest {:.2f} ms, {:.0f} tokens/s, {:.1f} GFLOP/s ({} x weights x tokens + attention)\n"
-        "  at most {:.1f} MiB allocated, {:.1f} MiB saved for backward, {:.1f} MiB resident\n",
-        options_.infer ? "inference" : "training step", amp_name(), options_.batch, options_.seq,
-        kernels::thread_count(), static_cast<double>(model_->parameter_count()) / 1e6, median(times_) * 1e3,
-        *std::min_element(times_.begin(), times_.end()) * 1e3, static_cast<double>(tokens_) / total_,
-        flops_ / total_ / 1e9, options_.infer ? 2 : 6, mib(trainer::peak_bytes()), mib(saved_bytes_),
-        mib(trainer::peak_rss_bytes()));
-    Shares shares;
-    const ObserverGuard guard(shares.observer());
-    shares.restart();
-    options_.infer ? infer(batches_.front().batch) : step(batches_.front().batch, &shares);
-    return out + shares.table();
   }
 
   const config::Config& config_;
   const StepBench& options_;
   trainer::Progress progress_;
+  std::vector<const OpSchema*> composed_;
   std::unique_ptr<models::BertClassifier> model_;
   trainer::Precision precision_;
   amp::GradScaler scaler_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::vector<BenchBatch> batches_;
+  BenchBatches batches_;
 
-  int64_t step_ = 0, tokens_ = 0, saved_bytes_ = 0;
-  std::vector<double> times_;
-  double total_ = 0, flops_ = 0, loss_ = 0;
-  bool changed_ = false;
+  int64_t step_ = 0, saved_bytes_ = 0;
+  double loss_ = 0;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// mixtape bench step|infer|ops|maths|tokenize: how fast this machine is with it, and how exact.
+// mixtape bench step|infer|machine|ops|maths|tokenize: how fast this machine is with it, and how exact.
 #include <charconv>
 #include <memory>
 
@@ -17,6 +17,7 @@ struct BenchOptions {
   std::string config, vocab, lengths, texts;
   std::vector<std::string> sets;
   StepBench step;
+  bool no_floor = false;
   int64_t every = 101;
 };
 
@@ -96,9 +97,15 @@ void add_whole(Verb& bench, const std::shared_ptr<BenchOptions>& options, bool i
   verb.option("--lengths", options->lengths,
               {.doc = "lengths of the texts, one a line, taken in order and again from the first; --seq cuts them",
                .placeholder = "FILE"});
-  verb.flag("--composed", options->step.composed, "every op by itself, without fused rows");
+  verb.option("--composed", options->step.composed,
+              {.doc = "these fused rows, separated by commas, run as the ops they stand for; without a value all",
+               .placeholder = "[ROWS]",
+               .bare = "all"});
+  verb.flag("--no-floor", options->no_floor,
+            "don't measure what the machine does at best, nor how far the step is from it");
   verb.action([options, infer] {
     options->step.infer = infer;
+    options->step.floor = !options->no_floor;
     run_step(*options);
   });
 }
@@ -106,11 +113,16 @@ void add_whole(Verb& bench, const std::shared_ptr<BenchOptions>& options, bool i
 }  // namespace
 
 void add_bench(Program& program) {
-  Verb verb = program.root.add("bench", "how fast this machine is (steps, inference, ops, tokenizing), and how exact");
+  Verb verb = program.root.add("bench",
+                               "how fast this machine is (steps, inference, its best, ops, tokenizing), and how exact");
   const auto options = std::make_shared<BenchOptions>();
 
   add_whole(verb, options, false);
   add_whole(verb, options, true);
+
+  Verb machine = verb.add("machine", "matrix products and memory at their best: what the floor of a step is made of");
+  machine.flag("--json", options->step.json, "one line of JSON");
+  machine.action([options] { print(bench_machine(options->step.json)); });
 
   Verb ops = verb.add("ops", "single ops at BERT shapes");
   add_shape(ops, options);

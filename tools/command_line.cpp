@@ -67,6 +67,7 @@ CLI::Option* Verb::add_option(const std::string& name, Target& target, const Opt
   if (!rules.words.empty()) option->check(CLI::IsMember(rules.words));
   if (rules.range != std::pair<int64_t, int64_t>()) option->check(CLI::Range(rules.range.first, rules.range.second));
   if (rules.shows_default) option->capture_default_str();
+  if (!rules.bare.empty()) option->expected(0, 1)->default_str(std::string(rules.bare));
   return option;
 }
 

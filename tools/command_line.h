@@ -23,6 +23,7 @@ struct OptionRules {
   bool required = false;
   bool shows_default = false;              ///< the help tells the value that the target has now
   std::string_view placeholder = {};       ///< what the help calls the value; "" leaves it to the parser
+  std::string_view bare = {};              ///< the value of the option without one; "": it must have one
   std::vector<std::string> words = {};     ///< the only values; empty: any
   std::pair<int64_t, int64_t> range = {};  ///< of a number, both ends included; {0, 0}: any
 };
