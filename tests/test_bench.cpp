@@ -8,7 +8,7 @@
 #include "core/factory.h"
 #include "ops/ops.h"
 #include "tests/tiny_run.h"
-#include "tools/bench_profile.h"
+#include "tools/trainer/step_profile.h"
 
 namespace mixtape::tools {
 namespace {
@@ -18,6 +18,7 @@ using tests::contains;
 using tests::ProgramResult;
 using tests::run_program;
 using tests::TinyRun;
+using trainer::Profile;
 
 std::string bench(const TinyRun& tiny, const std::string& options) {
   return "bench step --config '" + tiny.config_path() + "' --batch 2 --seq 8 --no-floor " + options;

@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "tools/bench.h"
-#include "tools/bench_profile.h"
+#include "tools/trainer/step_profile.h"
 
 namespace mixtape::tools {
+
+using trainer::ClassTimes;
+using trainer::Profile;
 
 /// What a step would take if it multiplied at the machine's best rate, moved the optimizer's bytes at that of the
 /// triad, and all the rest were free. Rates per second.

@@ -12,7 +12,7 @@
 
 #include "core/op.h"
 
-namespace mixtape::tools {
+namespace mixtape::trainer {
 
 /// Seconds of a class of work.
 struct ClassTimes {
@@ -68,4 +68,4 @@ class Profile {
   std::set<std::string> fused_;
 };
 
-}  // namespace mixtape::tools
+}  // namespace mixtape::trainer

@@ -1,10 +1,10 @@
-#include "tools/bench_profile.h"
+#include "tools/trainer/step_profile.h"
 
 #include <algorithm>
 
 #include "core/factory.h"
 
-namespace mixtape::tools {
+namespace mixtape::trainer {
 namespace {
 
 std::string_view class_of(std::string_view work) {
@@ -142,4 +142,4 @@ double Profile::flops(DType dtype) const {
   return all / static_cast<double>(steps_);
 }
 
-}  // namespace mixtape::tools
+}  // namespace mixtape::trainer
