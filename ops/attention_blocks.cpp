@@ -50,7 +50,7 @@ struct Head {
   int64_t query, queries;
 };
 
-// What a thread works with: room for one head, taken once.
+// What a range of heads works with: room for one, taken once.
 template <class M>
 class Worker {
  public:
@@ -207,8 +207,9 @@ template <class M, class Body>
 void for_heads(const AttentionBlocks& all, const View& q, const View& k, const Body& body) {
   const int64_t sequences = all.offsets.shape[0] - 1, width = k.shape[1];
   const bool all_queries = q.shape[0] == k.shape[0];
+  kernels::PerRange<Worker<M>> workers(sequences * all.heads, all, width);
   kernels::parallel_for(sequences * all.heads, k.numel() * all.longest, [&](int64_t begin, int64_t end) {
-    Worker<M> worker(all, width);
+    Worker<M>& worker = workers.take();
     for (int64_t item = begin; item < end; ++item) {
       const int64_t s = item / all.heads;
       const int64_t* offsets = all.offsets.as<int64_t>();

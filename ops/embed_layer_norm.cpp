@@ -7,6 +7,7 @@
 #include "ops/dropout.h"
 #include "ops/layer_norm.h"
 #include "ops/ops.h"
+#include "ops/table_gradient.h"
 
 namespace mixtape::ops {
 namespace {
@@ -106,9 +107,9 @@ struct EmbedLayerNorm {
   Tensors backward(autograd::Grads& g) const {
     const Tensor gamma = g.in(6), mean = g.extra(0), rstd = g.extra(1), places = g.has(8) ? g.in(8) : Tensor();
     const Shape shape = g.dy().shape();
-    const auto empty_like = [&](int i) { return empty(g.meta(i).shape, wide(g.meta(i).dtype), mean.device()); };
+    const auto gradient_of = [&](int i) { return empty(g.meta(i).shape, wide(g.meta(i).dtype), mean.device()); };
     const auto rows_of_table = [&](int i) { return picked_rows(g.in(i).view(), as_column(g.in(3 + i).view())); };
-    const Tensor dz = empty(shape, mean.dtype(), mean.device()), dgamma = empty_like(6), dbeta = empty_like(7);
+    const Tensor dz = empty(shape, mean.dtype(), mean.device()), dgamma = gradient_of(6), dbeta = gradient_of(7);
     kernels::rows(NormalizeThreeRowsGrad{{}, DropoutFormula(p)}, shape, write(dz.view()), write(View{}),
                   sum_rows_into(dgamma.view()), sum_rows_into(dbeta.view()), g.dy().view(), rows_of_table(0),
                   rows_of_table(1), rows_of_table(2), mean.view(), rstd.view(), gamma.view(),
@@ -116,8 +117,8 @@ struct EmbedLayerNorm {
     Tensors all(9);
     for (const int i : {0, 1, 2}) {
       if (!g.needs_grad(i)) continue;
-      all[i] = empty_like(i);
-      kernels::sum_rows(as_rows(dz.view()), g.in(3 + i).view().broadcast_to(g.meta(3).shape), all[i].view());
+      const Tensor ids = g.in(3 + i);
+      all[i] = table_gradient(g, i, ids.view().broadcast_to(g.meta(3).shape), as_rows(dz.view()));
     }
     if (g.needs_grad(6)) all[6] = dgamma;
     if (g.needs_grad(7)) all[7] = dbeta;

@@ -2,6 +2,7 @@
 #include "autograd/call.h"
 #include "core/factory.h"
 #include "core/kernels/gather.h"
+#include "ops/matrix.h"
 #include "ops/ops.h"
 #include "ops/table_gradient.h"
 
@@ -36,7 +37,8 @@ struct Embedding {
   }
 
   Tensors backward(autograd::Grads& g) const {
-    return {table_gradient(g, 0, g.in(1), packed_rows(g.dy()), padding_idx.value_or(-1)), {}};
+    const Tensor ids = g.in(1), dy = packed_rows(g.dy());
+    return {table_gradient(g, 0, ids.view(), kernels::as_rows(dy.view()), padding_idx.value_or(-1)), {}};
   }
 
   static Samples<Embedding> samples() {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/factory.h"
+#include "core/kernels/blocks.h"
 
 namespace mixtape::optim {
 namespace {
@@ -113,6 +114,17 @@ void Optimizer::apply() {
     update(slot, slot.parameter.leaf().gradient, lr_ * slot.lr_multiplier);
   }
   clear_gradients();
+}
+
+int64_t Optimizer::resting() const {
+  int64_t count = 0;
+  for (const Slot& slot : slots_) {
+    for (size_t b = 0; b < slot.moments.size(); ++b) {
+      const int64_t start = static_cast<int64_t>(b) * kernels::block_size;
+      if (slot.moments[b] == Moments::zero) count += std::min(kernels::block_size, slot.parameter.numel() - start);
+    }
+  }
+  return count;
 }
 
 void Optimizer::clear_gradients() {

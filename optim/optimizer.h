@@ -47,6 +47,8 @@ class Optimizer {
   double lr() const { return lr_; }
   void set_lr(double lr);  ///< throws E-OPTIM-LR unless finite and >= 0
   const NamedTensors& parameters() const { return reader_.parameters(); }
+  /// Elements that the last step left at rest: they have neither gradient nor moments yet (optim/pass.h).
+  int64_t resting() const;
 
   /// All that a checkpoint must hold beside the parameters, as the live tensors: "<parameter>.<state>", and
   /// "<parameter>.step" (i64), how often that parameter was updated. Parameters never updated have none.

@@ -57,6 +57,8 @@ TEST_CASE("where gradient and moments are zero AdamW only decays, and gives the 
       }
       CHECK(step(*a) == StepResult::applied);
       CHECK(step(b) == StepResult::applied);
+      CHECK(a->resting() == (t < 1 ? 7 : t < 2 ? 6 : 5) * 512);
+      CHECK(b.resting() == 0);
       CHECK(differences(to_vector(p), to_vector(q), deal) == 0);
       CHECK(to_vector(autograd::cast(p, low)) == to_vector(copy_of(p, low)));
     }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/backward.h"
+#include "core/allocator.h"
 #include "core/factory.h"
 #include "core/kernels/basic.h"
 #include "core/kernels/parallel.h"
@@ -121,5 +122,21 @@ TEST_CASE("embeddings as one row: the same bits on every thread count, whatever 
     if (first.empty()) first = bits;
     CHECK((bits == first));
   }
+  kernels::set_thread_count(before);
+}
+
+TEST_CASE("what attention needs of memory does not depend on which threads meet") {
+  const int before = kernels::thread_count();
+  kernels::set_thread_count(8);
+  const Tensor x = normal({8 * 24, 64}, 1);
+  const ops::Sequences sequences{from_ints({0, 24, 48, 72, 96, 120, 144, 168, 192}, {9}), 24};
+  std::vector<int64_t> peaks;
+  for (int round = 0; round < 40; ++round) {
+    cpu_allocator().reset_peak();
+    const int64_t live = cpu_allocator().stats().live_bytes;
+    (void)ops::attention(x, x, x, sequences, 4);
+    peaks.push_back(cpu_allocator().stats().peak_bytes - live);
+  }
+  CHECK(peaks == std::vector<int64_t>(40, peaks[0]));
   kernels::set_thread_count(before);
 }

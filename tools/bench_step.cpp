@@ -57,9 +57,9 @@ std::vector<const OpSchema*> composed_rows(const std::string& list) {
   return rows;
 }
 
-/// What an update moves: weights and states in and out, gradients in, 16-bit copies out.
+/// What an update moves: weights and states in and out, gradients in, 16-bit copies out. What rests has only weights.
 double optimizer_bytes(const optim::Optimizer& optimizer) {
-  int64_t bytes = 0;
+  int64_t bytes = -optimizer.resting() * int64_t{5 * sizeof(float)};  // two moments in and out, and a gradient
   for (const auto& [name, state] : optimizer.state()) {
     if (!name.ends_with(".step")) bytes += 2 * state.numel() * size_of(state.dtype());
   }

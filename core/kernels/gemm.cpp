@@ -148,9 +148,10 @@ void multiply_through(const Batched& all, const GemmOptions& options) {
   const Plan batch = make_plan(all.c.shape, views, 3, (1u << (all.c.shape.rank() - 2)) - 1u);
   const int64_t count = batch.count();
   const int64_t work = count * all.c.shape[all.c.shape.rank() - 2] * all.c.shape.back() * all.a.shape.back();
+  PerRange<Rooms<M>> all_rooms(count);
   parallel_for(count, count > 1 ? work : 0,
                [&](int64_t begin, int64_t end) {  // a single product shares its own threads
-                 Rooms<M> rooms;
+                 Rooms<M>& rooms = all_rooms.take();
                  for (int64_t item = begin; item < end; ++item) {
                    View part[3] = {last_two(all.c), last_two(all.a), last_two(all.b)};
                    for (int i = 0; i < 3; ++i) {

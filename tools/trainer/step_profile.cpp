@@ -8,7 +8,7 @@ namespace mixtape::trainer {
 namespace {
 
 std::string_view class_of(std::string_view work) {
-  for (const std::string_view product : {"linear", "matmul", "batched_matmul", "feed_forward"}) {
+  for (const std::string_view product : {"linear", "joint_linear", "matmul", "batched_matmul", "feed_forward"}) {
     if (work == product) return "matrix products";
   }
   for (const std::string_view view : {"reshape", "transpose", "permute", "slice", "split", "expand"}) {
