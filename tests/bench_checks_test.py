@@ -145,7 +145,8 @@ class Waterfall(Script):
         words = ["--model", "tiny", "--batch", "2", "--seq", "8", "--steps", "2", "--warmup", "1", "--runs", "1"]
         self.assertEqual(self.call("bench_waterfall", *words, program=PROGRAM), 0, self.err)
         stages = json.loads(self.json.read_text())["stages"]
-        self.assertEqual([s["lever"] for s in stages], ["everything composed", "+ attention", "+ dropout_add_layer_norm", "+ feed_forward"])
+        self.assertEqual([s["lever"] for s in stages], ["everything composed", "+ attention", "+ dropout_add_layer_norm", "+ embed_layer_norm",
+                                                       "+ feed_forward", "+ joint_linear"])
         self.assertEqual([s["runs"][0]["composed"] for s in stages], [s["composed"] for s in stages])
         saved = [s["saved_bytes"] for s in stages]
         self.assertEqual(saved, sorted(saved, reverse=True))

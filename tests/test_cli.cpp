@@ -259,6 +259,33 @@ TEST_CASE("cli: inspect ledger lists the step's ops with their dtypes") {
   CHECK(run_program("inspect memory x").exit_code == 2);
 }
 
+const std::set<std::string> step_keys = {"mode",
+                                         "amp",
+                                         "batch",
+                                         "seq",
+                                         "median_s",
+                                         "min_s",
+                                         "tokens_per_s",
+                                         "gflops_per_s",
+                                         "peak_bytes",
+                                         "saved_bytes",
+                                         "peak_rss_bytes",
+                                         "threads",
+                                         "isa",
+                                         "parameters",
+                                         "dropout",
+                                         "clip",
+                                         "loss",
+                                         "weights_changed",
+                                         "losses_xxh3",
+                                         "weights_xxh3",
+                                         "system_allocations",
+                                         "allocations_from_step_3",
+                                         "composed",
+                                         "fused_rows",
+                                         "classes",
+                                         "floor"};
+
 TEST_CASE("cli: bench step prints the keys that others read") {
   const TinyRun tiny;
   const std::string command = "bench step --config " + quoted(tiny.config_path()) + " --batch 2 --seq 8 --steps 2 ";
@@ -267,32 +294,7 @@ TEST_CASE("cli: bench step prints the keys that others read") {
   REQUIRE(result.exit_code == 0);
   CHECK(std::count(result.out.begin(), result.out.end(), '\n') == 1);
   const json line = json::parse(result.out);
-  CHECK(keys_of(line) == std::set<std::string>{"mode",
-                                               "amp",
-                                               "batch",
-                                               "seq",
-                                               "median_s",
-                                               "min_s",
-                                               "tokens_per_s",
-                                               "gflops_per_s",
-                                               "peak_bytes",
-                                               "saved_bytes",
-                                               "peak_rss_bytes",
-                                               "threads",
-                                               "isa",
-                                               "parameters",
-                                               "dropout",
-                                               "clip",
-                                               "loss",
-                                               "weights_changed",
-                                               "losses_xxh3",
-                                               "weights_xxh3",
-                                               "system_allocations",
-                                               "allocations_from_step_3",
-                                               "composed",
-                                               "fused_rows",
-                                               "classes",
-                                               "floor"});
+  CHECK(keys_of(line) == step_keys);
   CHECK(line["weights_changed"] == true);
   CHECK(line["batch"] == 2);
   CHECK(line["dropout"] == 0.1);
