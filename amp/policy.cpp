@@ -20,6 +20,7 @@ using nlohmann::json;
 [[noreturn]] void refuse(const char* code, const std::string& what) { fail(ErrorKind::config, code, what); }
 
 constexpr std::string_view suffix = ".json";
+constexpr std::string_view storage_names[] = {"f32", "f32_with_low_copy", "low"};
 bool is_path(std::string_view name) { return name.find('/') != std::string_view::npos || name.ends_with(suffix); }
 
 std::string list(const std::vector<std::string>& names) {
@@ -55,6 +56,20 @@ void check_row(const OpSchema& op, Rule rule, const std::string& where) {
   }
 }
 
+bool has_parameters(const OpInfo& info) {
+  for (int i = 0; i < info.inputs.count; ++i) {
+    if (info.inputs[i].role == Role::parameter) return true;
+  }
+  return false;
+}
+
+bool is_norm(const OpInfo& info) {
+  for (int i = 0; i < info.inputs.count; ++i) {
+    if (info.inputs[i].name == "gamma") return true;
+  }
+  return false;
+}
+
 const OpSchema& op_named(const std::string& name, const std::string& where) {
   if (const OpSchema* op = find_op(name)) return *op;
   refuse("E-POLICY-OP", message(where, ": no op is named '", name, "'; the nearest is '", nearest_op(name),
@@ -85,16 +100,13 @@ class Reader {
     if (!file_.is_object()) refuse("E-POLICY-FILE", origin_ + ": expected an object {…}");
     for (const auto& [key, value] : file_.items()) {
       static const std::set<std::string_view> known = {
-          "name",           "version",           "doc",        "unlisted", "model_dtype",
-          "keep_norms_f32", "parameter_storage", "loss_scale", "rows",     "absent"};
+          "name",           "version",           "doc",        "casts", "unlisted", "model_dtype",
+          "keep_norms_f32", "parameter_storage", "loss_scale", "rows",  "absent"};
       if (!known.contains(key)) refuse("E-POLICY-KEY", message(origin_, ": unknown key '", key, "'"));
     }
   }
 
   Policy policy() const {
-    only_built("model_dtype", "f32");
-    only_built("keep_norms_f32", true);
-    only_built("parameter_storage", "f32_with_low_copy");
     Policy policy;
     policy.name = text("name");
     policy.doc = file_.contains("doc") ? text("doc") : "";
@@ -103,8 +115,13 @@ class Reader {
     const std::string unlisted = text("unlisted");
     if (unlisted != "own") policy.unlisted = rule_named(unlisted, origin_ + ": unlisted");
     read_scale(policy);
+    read_parameters(policy);
     read_rows("rows", policy, true);
     if (file_.contains("absent")) read_rows("absent", policy, false);
+    policy.casts = flag("casts", true);
+    if (!policy.casts && (!policy.rows.empty() || policy.low_model)) {
+      wrong("casts", "true where there are rows, or a model of 16 bits: without casts they could not act");
+    }
     return policy;
   }
 
@@ -113,17 +130,34 @@ class Reader {
     if (!file_.contains(key)) refuse("E-POLICY-KEY", message(origin_, ": '", key, "' is missing"));
     return file_[key];
   }
-  [[noreturn]] void wrong(const std::string& key, const char* wanted) const {
+  [[noreturn]] void wrong(const std::string& key, const std::string& wanted) const {
     refuse("E-POLICY-KEY", message(origin_, ": '", key, "' must be ", wanted));
   }
   std::string text(const char* key) const {
     if (!at(key).is_string()) wrong(key, "a string");
     return at(key).get<std::string>();
   }
-  void only_built(const char* key, const json& value) const {
-    if (!file_.contains(key) || file_[key] == value) return;
-    refuse("E-POLICY-KEY",
-           message(origin_, ": '", key, "' = ", file_[key].dump(), " is not built yet; only ", value.dump(), " is"));
+  bool flag(const char* key, bool otherwise) const {
+    if (!file_.contains(key)) return otherwise;
+    if (!file_[key].is_boolean()) wrong(key, "true or false");
+    return file_[key].get<bool>();
+  }
+  void read_parameters(Policy& policy) const {
+    const std::string dtype = file_.contains("model_dtype") ? text("model_dtype") : "f32";
+    if (dtype != "f32" && dtype != "low") wrong("model_dtype", "\"f32\" or \"low\"");
+    policy.low_model = dtype == "low";
+    policy.keep_norms_f32 = flag("keep_norms_f32", true);
+    if (!policy.low_model && !policy.keep_norms_f32) {
+      wrong("keep_norms_f32", "true where model_dtype is \"f32\": the norms are f32 then");
+    }
+    if (!file_.contains("parameter_storage")) return;
+    if (!parse_storage(text("parameter_storage"), policy.storage)) {
+      wrong("parameter_storage", "one of " + list({std::begin(storage_names), std::end(storage_names)}));
+    }
+    if (is_low(policy.storage) && !policy.low_model) {
+      wrong("parameter_storage",
+            "one of f32 where model_dtype is \"f32\": parameters of 16 bits make a model of 16 bits");
+    }
   }
   void read_scale(Policy& policy) const {
     const json& value = at("loss_scale");
@@ -149,6 +183,14 @@ class Reader {
 };
 
 }  // namespace
+
+std::string_view name_of(ParameterStorage storage) { return storage_names[static_cast<size_t>(storage)]; }
+bool parse_storage(std::string_view name, ParameterStorage& out) {
+  const auto* found = std::find(std::begin(storage_names), std::end(storage_names), name);
+  if (found == std::end(storage_names)) return false;
+  out = static_cast<ParameterStorage>(found - std::begin(storage_names));
+  return true;
+}
 
 Policy Policy::parse(std::string_view text, const std::string& origin) {
   const json file = parse_json(text, origin);
@@ -177,6 +219,10 @@ std::vector<std::string> Policy::built_in() {
 }
 
 void Policy::replace(const std::string& op, Rule rule) {
+  if (!casts) {
+    refuse("E-POLICY-RULE",
+           message("overrides.", op, " = ", name_of(rule), ": the policy ", name, " casts nothing: take another one"));
+  }
   check_row(op_named(op, "overrides"), rule, "overrides");
   rows[op] = rule;
 }
@@ -187,13 +233,27 @@ Rule Policy::rule_of(const OpSchema& op) const {
   return found != rows.end() ? found->second : unlisted.value_or(op.info->precision.rule);
 }
 
+bool Policy::lowers_parameters_of(const OpSchema& op) const {
+  if (!low_model || !has_parameters(*op.info)) return false;
+  const auto absorbed = absorbed_rows(op);
+  if (absorbed.empty()) return !(keep_norms_f32 && is_norm(*op.info));
+  return std::any_of(absorbed.begin(), absorbed.end(), [&](const OpSchema* row) { return lowers_parameters_of(*row); });
+}
+
 std::shared_ptr<const CastRule> make_rule(const Policy& policy, DType low) {
   if (!is_low(low)) {
     fail(ErrorKind::internal, "E-AUTOCAST-DTYPE",
          message("autocast: the low dtype must be f16 or bf16, got ", name_of(low)));
   }
-  CastRule rule{.low = low, .rules = std::vector<Rule>(registry().size()), .policy = policy.name};
-  for (const OpSchema* op : registry()) rule.rules[static_cast<size_t>(op->id)] = policy.rule_of(*op);
+  if (!policy.casts) return nullptr;
+  CastRule rule{.low = low,
+                .rules = std::vector<Rule>(registry().size()),
+                .low_parameters = std::vector<bool>(registry().size()),
+                .policy = policy.name};
+  for (const OpSchema* op : registry()) {
+    rule.rules[static_cast<size_t>(op->id)] = policy.rule_of(*op);
+    rule.low_parameters[static_cast<size_t>(op->id)] = policy.lowers_parameters_of(*op);
+  }
   return std::make_shared<const CastRule>(std::move(rule));
 }
 

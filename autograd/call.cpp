@@ -86,6 +86,25 @@ void check_parameters(const OpSchema& op, const Tensors& in, DType data) {
   }
 }
 
+// Parameters stay f32 under a guard, whatever they are stored in; a 16-bit model sees their 16-bit values.
+void lower_parameters(const CastRule& guard, const OpSchema& op, Tensors& in) {
+  const bool through = guard.lowers_parameters(op);
+  for (int i = 0; i < in.size(); ++i) {
+    if (!in[i] || op.info->inputs[i].role != Role::parameter) continue;
+    if (is_low(in[i].dtype()) || (through && in[i].dtype() == DType::f32)) {
+      in[i] = parameter_through(in[i], guard.low);
+    }
+  }
+}
+
+// A lookup takes rows of a parameter. The 16-bit values of a table are those of its shadow: the rows are not cast.
+Precision table_lookup(const CastRule* guard, const OpSchema& op, Rule rule, Tensors& in) {
+  if (guard && guard->lowers_parameters(op) && in[0].dtype() == DType::f32) in[0] = cast(in[0], guard->low);
+  const DType table = in[0].dtype();
+  const bool low = guard && rule == Rule::low_out && table != DType::f64;
+  return {rule, low ? guard->low : table};
+}
+
 }  // namespace
 
 std::string origin(const Tensor& tensor) {
@@ -100,11 +119,7 @@ Precision cast_inputs(const OpSchema& op, Tensors& in) {
   const CastRule* guard = context().cast_rule.get();
   const Rule rule = guard ? guard->of(op) : op.info->precision.rule;
   const DataTypes data = survey(op, in);
-  if (data.first < 0) {  // a table lookup: no data, the first parameter decides
-    const DType table = in[0].dtype();
-    const bool low = guard && rule == Rule::low_out && table != DType::f64;
-    return {rule, low ? guard->low : table};
-  }
+  if (data.first < 0) return table_lookup(guard, op, rule, in);  // no data: the first parameter decides
   if (!is_float(data.widest)) return {rule, data.widest};
   if (rule == Rule::banned && guard) {
     fail(ErrorKind::internal, "E-BANNED", message(op.info->name, ": refused under autocast. ", op.info->doc));
@@ -121,6 +136,7 @@ Precision cast_inputs(const OpSchema& op, Tensors& in) {
       if (in[i] && op.info->inputs[i].role == Role::data && in[i].dtype() != wanted) in[i] = cast(in[i], wanted);
     }
   }
+  if (guard && wanted != DType::f64) lower_parameters(*guard, op, in);
   check_parameters(op, in, wanted);
   const bool low_out = guard && rule == Rule::low_out && wanted != DType::f64;
   return {rule, low_out ? guard->low : wanted};

@@ -4,6 +4,7 @@
 #include "autograd/call.h"
 #include "core/factory.h"
 #include "core/kernels/basic.h"
+#include "core/parameter.h"
 
 namespace mixtape::autograd {
 namespace {
@@ -22,7 +23,7 @@ struct Cast {
 
   Metas infer(const Infer& in) const {
     Meta meta{.shape = in.shape(0), .dtype = to};
-    meta.shadow = in.tensor(0).is_leaf() && in.dtype(0) == DType::f32 && is_low(to);
+    meta.shadow = in.dtype(0) == DType::f32 && is_low(to) && in.tensor(0).is_leaf() && in.tensor(0).leaf().keeps_shadow;
     return {meta};
   }
   void forward(const Views& in, const Views& out) const { kernels::copy(in[0], out[0]); }
@@ -42,6 +43,24 @@ struct Cast {
 };
 const Register<Cast> cast_row;
 
+// Internal to stage 1, not a row.
+struct ParameterThrough {
+  DType low = DType::bf16;
+
+  static constexpr OpInfo info{
+      .name = "cast", .precision = Rule::keep, .inputs = {Input{.name = "x", .wide_grad = true}}, .twice = true};
+  Metas infer(const Infer& in) const { return {{.shape = in.shape(0), .dtype = DType::f32}}; }
+  void forward(const Views& in, const Views& out) const {
+    if (is_low(in[0].dtype)) return kernels::copy(in[0], out[0]);
+    const Tensor rounded = empty(in[0].shape, low, in[0].device);
+    kernels::copy(in[0], rounded.view());
+    kernels::copy(rounded.view(), out[0]);
+  }
+  Tensors backward(Grads& g) const { return {g.dy()}; }
+  static Samples<ParameterThrough> samples() { return {}; }
+  Arrays oracle(const Arrays& in) const { return in; }
+};
+
 // Internal to the sweep, not a row: users add with ops::add.
 struct Accumulate {
   static constexpr OpInfo info{
@@ -59,6 +78,8 @@ Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   return apply(Cast{dtype}, {x})[0];
 }
+
+Tensor parameter_through(const Tensor& parameter, DType low) { return apply(ParameterThrough{low}, {parameter})[0]; }
 
 Tensor accumulate(const Tensor& a, const Tensor& b) { return apply(Accumulate{}, {a, b})[0]; }
 

@@ -8,6 +8,10 @@ namespace mixtape::autograd {
 /// `x` as `dtype`, rounded once; `x` itself when it has that dtype. A parameter cast to 16 bits aliases its shadow.
 Tensor cast(const Tensor& x, DType dtype);
 
+/// A parameter as an op sees it that keeps parameters in f32: widened where it is stored in 16 bits, else with the
+/// values that it has in `low`. Its gradient is f32 either way, and not rounded.
+Tensor parameter_through(const Tensor& parameter, DType low);
+
 /// a + b in the wider dtype: how gradients meet under create_graph, where a core loop would cut the graph.
 Tensor accumulate(const Tensor& a, const Tensor& b);
 

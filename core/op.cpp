@@ -136,6 +136,7 @@ Small<const OpSchema*, 4> absorbed_rows(const OpSchema& op) {
 bool CastRule::fuses(const OpSchema& op) const {
   const auto as_in_table = [this](const OpSchema& row) { return of(row) == row.info->precision.rule; };
   if (!as_in_table(op)) return false;
+  if (op.info->inputs[0].role == Role::parameter && lowers_parameters(op)) return false;
   for (const OpSchema* row : absorbed_rows(op)) {
     if (!as_in_table(*row)) return false;
   }

@@ -323,13 +323,17 @@ class Working {
 struct CastRule {
   DType low = DType::bf16;
   std::vector<Rule> rules;
-  std::string policy;  ///< its name, for messages
+  std::vector<bool> low_parameters = {};  ///< by op id: its parameters too are seen with values of 16 bits
+  std::string policy;                     ///< its name, for messages
   Rule of(const OpSchema& op) const {
     return op.id >= 0 && op.id < static_cast<int>(rules.size()) ? rules[static_cast<size_t>(op.id)]
                                                                 : op.info->precision.rule;
   }
+  bool lowers_parameters(const OpSchema& op) const {
+    return op.id >= 0 && op.id < static_cast<int>(low_parameters.size()) && low_parameters[static_cast<size_t>(op.id)];
+  }
   /// Whether a fused row may stand for the rows that it absorbs: none of them, nor itself, has another rule here than
-  /// in the table.
+  /// in the table, and it would not have to bring whole tables to 16 bits.
   bool fuses(const OpSchema& op) const;
 };
 

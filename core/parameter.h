@@ -35,6 +35,7 @@ struct Shadow {
 struct Leaf {
   Gradient gradient;
   Shadow shadow;
+  bool keeps_shadow = true;  ///< false: a cast to 16 bits is made anew each time
   std::string name;
 };
 

@@ -59,6 +59,16 @@ Tensor all_rows(const Gradient& gradient, const Shape& shape) {
   return whole;
 }
 
+void Tensor::store_as(DType dtype) const {
+  Leaf& own = leaf();
+  if (impl().geometry.dtype == dtype) return;
+  const Tensor converted = copy_of(*this, dtype);
+  own.gradient = {};
+  own.shadow = {};
+  impl().storage = converted.storage();
+  impl().geometry = converted.geometry();
+}
+
 Tensor Tensor::detach() const { return Tensor(impl().storage, impl().geometry); }
 
 void Tensor::set_node(std::shared_ptr<autograd::Node> node, int output_index) {

@@ -61,6 +61,9 @@ class Tensor {
   Tensor grad() const;
   /// The same bytes without a place on the tape.
   Tensor detach() const;
+  /// Gives a leaf another dtype under all its handles, values rounded once: how the parameters of a model become 16-bit
+  /// ones. Its gradient and shadow go. Throws E-TAPE when this is no leaf.
+  void store_as(DType dtype) const;
   const std::shared_ptr<autograd::Node>& node() const { return impl().node; }
   int output_index() const { return impl().output_index; }
   void set_node(std::shared_ptr<autograd::Node> node, int output_index);

@@ -138,7 +138,7 @@ NamedTensors weights_of(const BertClassifier& model) {
   for (const NamedTensor& parameter : model.parameters()) {
     Tensor value = parameter.tensor.detach();
     if (model.config().head == Head::sigmoid && parameter.name.starts_with("classifier.")) {
-      value = ops::concat({zeros(value.shape()), value}, 0);  // softmax([0, z]) = [1 - σ(z), σ(z)]
+      value = ops::concat({zeros(value.shape(), value.dtype()), value}, 0);  // softmax([0, z]) = [1 - σ(z), σ(z)]
     }
     tensors.push_back({parameter.name, value});
   }

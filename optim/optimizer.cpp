@@ -50,13 +50,17 @@ bool names_a_norm(std::string_view segment) {
 
 }  // namespace
 
-bool is_decayed(std::string_view parameter) {
+bool is_norm(std::string_view parameter) {
   const size_t dot = parameter.rfind('.');
   const std::string_view last = parameter.substr(dot + 1);  // npos + 1 == 0: the whole name
-  if (last == "bias" || last == "gamma" || last == "beta") return false;
-  if (dot == std::string_view::npos) return true;
+  if (last == "gamma" || last == "beta") return true;
+  if (dot == std::string_view::npos) return false;
   const std::string_view above = parameter.substr(0, dot);
-  return !names_a_norm(above.substr(above.rfind('.') + 1));
+  return names_a_norm(above.substr(above.rfind('.') + 1));
+}
+
+bool is_decayed(std::string_view parameter) {
+  return !is_norm(parameter) && parameter.substr(parameter.rfind('.') + 1) != "bias";
 }
 
 std::vector<ParameterGroup> default_groups(const NamedTensors& parameters, double weight_decay) {

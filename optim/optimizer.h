@@ -19,6 +19,8 @@ struct ParameterGroup {
   double lr_multiplier = 1;
 };
 
+/// True for the parameters of a normalisation, told by name: "….LayerNorm.bias", "….gamma".
+bool is_norm(std::string_view parameter);
 /// False for biases and for γ, β of normalisations, told by name: "….bias", "….LayerNorm.weight", "….gamma".
 bool is_decayed(std::string_view parameter);
 /// Two groups: `weight_decay` for those that is_decayed() says, none for the others.

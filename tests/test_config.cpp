@@ -186,7 +186,7 @@ TEST_CASE("config: every built word of every choice is stored as itself") {
       ++words;
     }
   }
-  CHECK(words == 30);
+  CHECK(words == 34);
   const Config config = parse(
       "", {"model.head=softmax", "model.pooling=pooler", "optimizer.type=sgd", "trainer.lr_scheduler_type=constant",
            "trainer.eval_strategy=no", "data.padding=max_length", "device=cpu", "trainer.metric=accuracy"});
@@ -295,6 +295,16 @@ TEST_CASE("config: with pretrained weights only the written entries of model.con
   CHECK(contains(error, "no vocab.txt in model.pretrained"));
 }
 
+TEST_CASE("config: an opt level is another name for a policy") {
+  const Config config = parse(R"("amp": {"opt_level": "O2"})");
+  CHECK(config.amp.policy == "apex_O2");
+  CHECK(contains(config.origin("amp.policy").text(), "c.json:"));
+  CHECK(contains(to_json(config), "\"policy\": \"apex_O2\""));
+  CHECK_FALSE(contains(to_json(config), "opt_level"));
+  CHECK(parse(R"("amp": {"opt_level": "O1", "policy": "apex_O1"})").amp.policy == "apex_O1");
+  CHECK(parse(R"("amp": {"opt_level": null})").amp.policy == "native");
+}
+
 TEST_CASE("config: keys that cannot act are warnings") {
   const auto warnings = [](const std::string& rest) {
     std::string all;
@@ -308,6 +318,11 @@ TEST_CASE("config: keys that cannot act are warnings") {
   CHECK(warnings(R"("amp": {"init_scale": 1024, "dtype": "fp16"})").empty());
   CHECK(contains(warnings(R"("amp": {"growth_interval": 10, "loss_scale": 8, "dtype": "fp16"})"), "fixed scale"));
   CHECK(contains(warnings(R"("amp": {"policy": "apex_O1", "dtype": "off"})"), "amp.policy = \"apex_O1\""));
+  CHECK(contains(
+      warnings(R"("amp": {"opt_level": "O3", "init_scale": 8, "dtype": "fp16"})"),
+      "amp.init_scale = 8\n  has no effect with amp.policy = \"apex_O3\" (c.json:1:82): its loss scale is fixed"));
+  CHECK(warnings(R"("amp": {"policy": "apex_O3", "init_scale": 8, "loss_scale": "dynamic", "dtype": "fp16"})").empty());
+  CHECK(warnings(R"("amp": {"opt_level": "O2", "init_scale": 8, "dtype": "fp16"})").empty());
   CHECK(contains(warnings(R"("trainer": {"eval_steps": 10})"), "trainer.eval_steps"));
   CHECK(contains(warnings(R"("optimizer": {"type": "sgd", "adam_beta1": 0.8})"), "sgd"));
   CHECK(warnings("").empty());

@@ -135,7 +135,8 @@ TEST_CASE("a static scale is a number") {
 
 TEST_CASE("a file that is wrong is refused with its name and the place") {
   CHECK(contains(error_text([] { Policy::load("nativ"); }),
-                 "E-POLICY-NAME: no policy is named 'nativ': there are apex_O1, native, torch_cpu"));
+                 "E-POLICY-NAME: no policy is named 'nativ': there are apex_O0, apex_O1, apex_O2, apex_O3, native, "
+                 "torch_cpu, torch_cuda, and files"));
   CHECK(
       contains(error_text([] { Policy::load("/nowhere/p.json"); }), "E-POLICY-FILE: /nowhere/p.json: cannot be read"));
   CHECK(contains(refused("{\"name\": }"), "E-POLICY-FILE: mine.json: "));
@@ -146,13 +147,33 @@ TEST_CASE("a file that is wrong is refused with its name and the place") {
   CHECK(contains(refused(file_with("", R"("exp": 1)")), "'rows.exp' must be a rule in quotes"));
   CHECK(
       contains(refused(file_with("", R"("exp": "lo")")), "E-POLICY-RULE: mine.json: rows.exp: no rule is named 'lo'"));
-  CHECK(contains(refused(file_with(R"("model_dtype": "low")")),
-                 "'model_dtype' = \"low\" is not built yet; only \"f32\" is"));
   CHECK(error_of([] { parse("[]"); })->kind() == ErrorKind::config);
 }
 
-TEST_CASE("three policies are compiled in, in the order of their names") {
-  CHECK(Policy::built_in() == std::vector<std::string>{"apex_O1", "native", "torch_cpu"});
+TEST_CASE("how parameters are kept: what a file says of them, and what would contradict itself") {
+  const Policy low = parse(file_with(R"("model_dtype": "low", "keep_norms_f32": false, "parameter_storage": "low")"));
+  CHECK(low.low_model);
+  CHECK_FALSE(low.keep_norms_f32);
+  CHECK(low.storage == amp::ParameterStorage::low);
+  CHECK(parse(file_with("")).storage == amp::ParameterStorage::f32_with_low_copy);
+  CHECK(parse(file_with(R"("parameter_storage": "f32")")).storage == amp::ParameterStorage::f32);
+  const auto key_refused = [](const char* more, const char* words) {
+    CHECK(contains(refused(file_with(more)), std::string("E-POLICY-KEY: mine.json: ") + words));
+  };
+  key_refused(R"("model_dtype": "f16")", "'model_dtype' must be \"f32\" or \"low\"");
+  key_refused(R"("model_dtype": 1)", "'model_dtype' must be a string");
+  key_refused(R"("keep_norms_f32": "yes")", "'keep_norms_f32' must be true or false");
+  key_refused(R"("keep_norms_f32": false)", "'keep_norms_f32' must be true where model_dtype is \"f32\"");
+  key_refused(R"("parameter_storage": "f16")", "'parameter_storage' must be one of f32, f32_with_low_copy, low");
+  key_refused(R"("parameter_storage": "low")", "'parameter_storage' must be one of f32 where");
+  key_refused(R"("casts": false, "model_dtype": "low")", "'casts' must be true where there are rows, or a model of 16");
+  CHECK(contains(refused(file_with(R"("casts": false)", R"("exp": "low")")), "'casts' must be true"));
+  CHECK(make_rule(parse(file_with(R"("casts": false)")), DType::f16) == nullptr);
+}
+
+TEST_CASE("seven policies are compiled in, in the order of their names") {
+  CHECK(Policy::built_in() ==
+        std::vector<std::string>{"apex_O0", "apex_O1", "apex_O2", "apex_O3", "native", "torch_cpu", "torch_cuda"});
   for (const std::string& name : Policy::built_in()) CHECK(Policy::load(name).name == name);
 }
 

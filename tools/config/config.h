@@ -21,6 +21,7 @@ enum class SchedulerType { linear, cosine, constant };
 enum class EvalStrategy { no, steps, epoch };
 enum class Metric { macro_f1, accuracy, loss };
 enum class AmpDtype { off, bf16, fp16 };
+enum class OptLevel { O0, O1, O2, O3, none };
 enum class OverflowMessages { all, first, none };
 enum class DeviceChoice { automatic, cpu, cuda };
 
@@ -101,7 +102,8 @@ struct TrainerConfig {
 
 struct AmpConfig {
   AmpDtype dtype = AmpDtype::bf16;
-  std::string policy = "native";  ///< the name of a built-in policy, or the absolute path of a policy file
+  std::string policy = "native";        ///< the name of a built-in policy, or the absolute path of a policy file
+  OptLevel opt_level = OptLevel::none;  ///< as written; `policy` is what counts
   std::map<std::string, std::string> overrides;  ///< op name -> rule
   double loss_scale = 0;                         ///< a static scale; 0 ("dynamic" in JSON): the state machine's
   double init_scale = 65536;

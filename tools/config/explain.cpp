@@ -48,8 +48,7 @@ std::string wrapped(const std::string& text, const std::string& prefix) {
 
 /// Stands in the file, but as a comment: what would hide the pretrained directory's value, or the other warm-up.
 bool commented_out(const Field& field) {
-  return field.section == "model.config" || field.path() == "trainer.warmup_steps" ||
-         std::holds_alternative<std::monostate>(field.slot);
+  return field.section == "model.config" || field.path() == "trainer.warmup_steps" || field.path() == "amp.opt_level";
 }
 
 std::string starting_value(const Field& field) {

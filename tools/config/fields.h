@@ -60,7 +60,7 @@ struct Field {
   Slot slot = {};
   Range range = {};
   std::vector<Choice> choices = {};
-  bool nullable = false;  ///< null stands for the empty path or for 0
+  bool nullable = false;  ///< null stands for the empty path, for 0, or for the word after the last one
   bool required = false;
   bool trajectory = true;  ///< another value changes the weights that a run ends with, in a run where the key acts
   /// Other keys that make this one act, as --set takes them, with blanks between; "": it acts in any run.

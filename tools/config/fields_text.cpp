@@ -59,20 +59,22 @@ std::string Field::path() const { return join_path(section, name); }
 std::string Field::json(const Config& config) const {
   Config& reader = const_cast<Config&>(config);  // the accessors only hand out the member
   return std::visit(
-      Overloaded{
-          [](std::monostate) { return std::string("null"); },
-          [&](bool& (*member)(Config&)) { return message(member(reader)); },
-          [&](int64_t& (*member)(Config&)) {
-            return nullable && member(reader) == 0 ? "null" : message(member(reader));
-          },
-          [&](double& (*member)(Config&)) {
-            return type == Type::scale && member(reader) == 0 ? "\"dynamic\"" : message(member(reader));
-          },
-          [&](std::string& (*member)(Config&)) {
-            return nullable && member(reader).empty() ? "null" : quote_json(member(reader));
-          },
-          [&](std::map<std::string, std::string>& (*member)(Config&)) { return rules_json(member(reader)); },
-          [&](ChoiceSlot slot_of) { return quote_json(choices[static_cast<size_t>(slot_of.get(config))].value); }},
+      Overloaded{[](std::monostate) { return std::string("null"); },
+                 [&](bool& (*member)(Config&)) { return message(member(reader)); },
+                 [&](int64_t& (*member)(Config&)) {
+                   return nullable && member(reader) == 0 ? "null" : message(member(reader));
+                 },
+                 [&](double& (*member)(Config&)) {
+                   return type == Type::scale && member(reader) == 0 ? "\"dynamic\"" : message(member(reader));
+                 },
+                 [&](std::string& (*member)(Config&)) {
+                   return nullable && member(reader).empty() ? "null" : quote_json(member(reader));
+                 },
+                 [&](std::map<std::string, std::string>& (*member)(Config&)) { return rules_json(member(reader)); },
+                 [&](ChoiceSlot slot_of) {
+                   const auto index = static_cast<size_t>(slot_of.get(config));
+                   return nullable && index == choices.size() ? "null" : quote_json(choices[index].value);
+                 }},
       slot);
 }
 

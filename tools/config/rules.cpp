@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "amp/policy.h"
 #include "core/error.h"
 #include "tools/config/check.h"
 
@@ -22,6 +23,7 @@ class Rules {
       if (field.required) require(field);
     }
     warm_up();
+    opt_level();
     evaluation();
     scales();
     sizes();
@@ -91,6 +93,17 @@ class Rules {
     }
   }
 
+  void opt_level() {
+    AmpConfig& amp = config_.amp;
+    if (amp.opt_level == OptLevel::none || checking_.spoilt.count("amp.opt_level") > 0) return;
+    const std::string policy = message("apex_O", static_cast<int>(amp.opt_level));
+    if (written("amp.policy") && amp.policy != policy) {
+      return contradiction({"amp.opt_level", "amp.policy"}, "both say which policy, keep one");
+    }
+    amp.policy = policy;
+    config_.origins["amp.policy"] = config_.origin("amp.opt_level");
+  }
+
   void evaluation() {
     const TrainerConfig& trainer = config_.trainer;
     if (trainer.eval_strategy == EvalStrategy::steps && trainer.eval_steps == 0) {
@@ -151,7 +164,15 @@ class Rules {
     } else if (config_.amp.loss_scale != 0) {
       for (const std::string_view path : dynamic)
         warn(path, "with " + checking_.located("amp.loss_scale") + ": a fixed scale never changes");
+    } else if (!written("amp.loss_scale") && has_fixed_scale(config_.amp.policy)) {
+      for (const std::string_view path : dynamic)
+        warn(path, "with " + checking_.located("amp.policy") + ": its loss scale is fixed");
     }
+  }
+
+  /// Of a policy that is built in; a file is read when the run is made ready, not here.
+  static bool has_fixed_scale(const std::string& policy) {
+    return !policy.ends_with(".json") && !amp::Policy::load(policy).dynamic_scale;
   }
 
   void warn_about_the_rest() {

@@ -92,6 +92,7 @@ bool shown(const Config& config, const Field& field) {
 bool counts(const Config& config, const Field& field) {
   const std::string path = field.path();
   if (std::holds_alternative<std::monostate>(field.slot)) return false;
+  if (path == "amp.opt_level") return false;  // amp.policy says it
   if (path == "trainer.warmup_steps") return config.warmup_by_steps();
   if (path == "trainer.warmup_ratio") return !config.warmup_by_steps();
   if (path == "model.config.vocab_size" && config.model.config.vocab_size == 0) return false;

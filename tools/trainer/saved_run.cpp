@@ -14,7 +14,6 @@
 #include "tools/trainer/task.h"
 
 namespace mixtape::trainer {
-namespace {}  // namespace
 
 std::unique_ptr<models::BertClassifier> load_saved_model(const std::string& dir, const models::PretrainedInfo& info) {
   if (!info.pooling || !info.head || info.class_names.empty()) {
@@ -46,6 +45,7 @@ SavedRun::SavedRun(const std::string& dir, const std::string& dtype, Progress& p
   activity.done(0);
   model_ = load_saved_model(run.best(), info);
   activity.done(0);
+  store_parameters(config_, *model_);
   rule_ = make_precision(config_).rule;
 }
 

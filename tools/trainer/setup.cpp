@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "amp/policy.h"
+#include "amp/parameters.h"
 #include "core/error.h"
 #include "models/pretrained.h"
 #include "optim/adamw.h"
@@ -131,9 +131,14 @@ std::unique_ptr<models::BertClassifier> make_model(const config::Config& config,
   classifier.head_dropout = config.model.head_dropout;
   classifier.activation_checkpointing = config.trainer.activation_checkpointing;
   const uint64_t seed = static_cast<uint64_t>(config.trainer.seed);
-  if (config.model.pretrained.empty()) return std::make_unique<models::BertClassifier>(classifier, seed);
-  auto model = std::make_unique<models::BertClassifier>(classifier);  // drawing all would take longer than loading
-  if (!load_weights(*model, config.model.pretrained, class_names, progress)) model->draw_head(seed);
+  std::unique_ptr<models::BertClassifier> model;
+  if (config.model.pretrained.empty()) {
+    model = std::make_unique<models::BertClassifier>(classifier, seed);
+  } else {
+    model = std::make_unique<models::BertClassifier>(classifier);  // drawing all would take longer than loading
+    if (!load_weights(*model, config.model.pretrained, class_names, progress)) model->draw_head(seed);
+  }
+  store_parameters(config, *model);
   return model;
 }
 
@@ -150,16 +155,33 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const config::OptimizerConfig& 
                                                                         .weight_decay = config.weight_decay});
 }
 
+namespace {
+
+DType low_dtype(const config::AmpConfig& section) {
+  return section.dtype == config::AmpDtype::fp16 ? DType::f16 : DType::bf16;
+}
+
+amp::Policy policy_of(const config::AmpConfig& section) {
+  amp::Policy policy = amp::Policy::load(section.policy);
+  for (const auto& [op, rule] : section.overrides) policy.replace(op, rule);
+  return policy;
+}
+
+}  // namespace
+
+void store_parameters(const config::Config& config, const models::BertClassifier& model) {
+  if (config.amp.dtype == config::AmpDtype::off) return;
+  amp::store_parameters(model.parameters(), policy_of(config.amp), low_dtype(config.amp));
+}
+
 Precision make_precision(const config::Config& config) {
   const config::AmpConfig& section = config.amp;
   Precision out{.rule = nullptr, .scaler = amp::unscaled()};
   out.scaler.max_consecutive_skips = section.max_consecutive_skips;
   if (section.dtype == config::AmpDtype::off) return out;
-  amp::Policy policy = amp::Policy::load(section.policy);
-  for (const auto& [op, rule] : section.overrides) policy.replace(op, rule);
-  const bool half = section.dtype == config::AmpDtype::fp16;
-  out.rule = amp::make_rule(policy, half ? DType::f16 : DType::bf16);
-  if (!half) return out;
+  const amp::Policy policy = policy_of(section);
+  out.rule = amp::make_rule(policy, low_dtype(section));
+  if (section.dtype != config::AmpDtype::fp16) return out;
   const bool by_policy = !policy.dynamic_scale && !config.written("amp.loss_scale");
   const double fixed = by_policy ? policy.static_scale : section.loss_scale;  // 0: dynamic
   out.scaler.scale = {.dynamic = fixed == 0,

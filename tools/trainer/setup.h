@@ -23,8 +23,8 @@ data::CollateOptions collate_options(const config::Config& config, const data::T
 /// Mixtape saved, `tokenizer.lowercase`. Errors are kind model.
 void take_from_pretrained(config::Config& config);
 
-/// Fresh weights, or those of `model.pretrained` with a line about what was drawn all the same. Throws E-MODEL-CONFIG
-/// (config) for sizes that do not fit the vocabulary, the texts or the classes.
+/// Fresh weights, or those of `model.pretrained` with a line about what was drawn all the same, stored as the section
+/// `amp` says. Throws E-MODEL-CONFIG (config) for sizes that do not fit the vocabulary, the texts or the classes.
 std::unique_ptr<models::BertClassifier> make_model(const config::Config& config, int64_t vocab_size,
                                                    const std::vector<std::string>& class_names, Progress& progress);
 
@@ -35,11 +35,13 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const config::OptimizerConfig& 
 
 /// The section `amp`, made ready.
 struct Precision {
-  std::shared_ptr<const CastRule> rule;  ///< of `amp.policy` with `amp.overrides`; null when `amp.dtype` is off
+  std::shared_ptr<const CastRule> rule;  ///< of `amp.policy` with `amp.overrides`; null: nothing is cast
   amp::ScalerOptions scaler;             ///< fp16: as the section and the policy say; else 1, with the same checks
 };
 /// Throws E-POLICY… (config).
 Precision make_precision(const config::Config& config);
+/// Brings a model's parameters into the form that the section `amp` keeps them in: make_model does.
+void store_parameters(const config::Config& config, const models::BertClassifier& model);
 
 /// How long a run is, before it starts.
 struct RunPlan {

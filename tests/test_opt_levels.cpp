@@ -1,0 +1,116 @@
+// Whole runs under the opt levels: what they store, what they compare equal to, and how they go on.
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "data/safetensors.h"
+#include "tests/recorder.h"
+
+namespace mixtape::tests {
+namespace {
+
+class Runs {
+ public:
+  /// Trains into `name`, or goes on there; the weights of best/ as bytes.
+  std::string train(const std::string& name, std::vector<std::string> sets, const std::string& more = "") const {
+    const ProgramResult result =
+        run_program("train '" + tiny_.config_path() + "' -q -s '" + path(name) + "'" + set_options(sets) + more);
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 0);
+    return slurp(path(name) + "/best/model.safetensors");
+  }
+  std::string path(const std::string& name) const { return tiny_.path(name); }
+  /// The dtypes of the parameters in the newest checkpoint, by name.
+  std::map<std::string, DType> dtypes(const std::string& name) const {
+    std::string latest = slurp(path(name) + "/latest");
+    latest.pop_back();
+    const auto file = data::SafeTensorsFile::open(path(name) + "/" + latest + "/model.safetensors");
+    std::map<std::string, DType> out;
+    for (const data::TensorEntry& entry : file.tensors()) out[entry.name] = entry.dtype;
+    return out;
+  }
+  std::vector<nlohmann::json> steps(const std::string& name) const {
+    return events_of(read_log(path(name) + "/log.jsonl"), "step");
+  }
+  nlohmann::json metrics(const std::string& name) const {
+    return nlohmann::json::parse(slurp(path(name) + "/metrics.json"));
+  }
+
+ private:
+  TinyRun tiny_;
+};
+
+const std::string norm = "bert.encoder.layer.0.output.LayerNorm.weight",
+                  weight = "bert.encoder.layer.0.output.dense.weight", bias = "bert.encoder.layer.0.output.dense.bias";
+
+}  // namespace
+
+TEST_CASE("opt levels: O0 trains in f32, to the bit, whatever amp.dtype is") {
+  const Runs runs;
+  const std::string off = runs.train("off", {"amp.dtype=off"});
+  CHECK(runs.train("bf16", {"amp.dtype=bf16", "amp.opt_level=O0"}) == off);
+  CHECK(runs.train("fp16", {"amp.dtype=fp16", "amp.policy=apex_O0"}) == off);
+  CHECK(runs.steps("fp16").front().at("loss_scale") == 1);
+  CHECK(runs.train("O1", {"amp.dtype=bf16", "amp.opt_level=O1"}) != off);
+}
+
+TEST_CASE("opt levels: O2 keeps f32 masters and scales, O3 keeps 16 bits alone and does not") {
+  const Runs runs;
+  for (const std::string dtype : {"bf16", "fp16"}) {
+    CAPTURE(dtype);
+    runs.train("O2" + dtype, {"amp.dtype=" + dtype, "amp.opt_level=O2"});
+    for (const auto& [name, stored] : runs.dtypes("O2" + dtype)) CHECK(stored == DType::f32);
+    CHECK(runs.steps("O2" + dtype).front().at("loss_scale") == (dtype == "fp16" ? 65536 : 1));
+
+    runs.train("O3" + dtype, {"amp.dtype=" + dtype, "amp.opt_level=O3"});
+    const DType low = dtype == "fp16" ? DType::f16 : DType::bf16;
+    const auto stored = runs.dtypes("O3" + dtype);
+    for (const std::string& name : {norm, weight, bias}) CHECK(stored.at(name) == low);
+    for (const nlohmann::json& step : runs.steps("O3" + dtype)) CHECK(step.at("loss_scale") == 1);
+  }
+}
+
+TEST_CASE("opt levels: what is exported under O3 scores as it did in training") {
+  const Runs runs;
+  for (const std::string level : {"O2", "O3"}) {
+    for (const std::string head : {"sigmoid", "softmax"}) {
+      CAPTURE(level);
+      const std::string name = level + head;
+      runs.train(name, {"amp.dtype=bf16", "amp.opt_level=" + level, "model.head=" + head});
+      const ProgramResult result = run_program("evaluate '" + runs.path(name) + "' --split test");
+      CAPTURE(result.err);
+      REQUIRE(result.exit_code == 0);
+      CHECK(nlohmann::json::parse(result.out).at("loss") == runs.metrics(name).at("test").at("loss"));
+    }
+  }
+}
+
+TEST_CASE("opt levels: a run goes on with the same bits, and its level is part of the trajectory") {
+  const TinyRun tiny;
+  struct Killed {};
+  for (const std::string level : {"O2", "O3"}) {
+    CAPTURE(level);
+    const std::vector<std::string> sets = {"amp.dtype=bf16", "amp.opt_level=" + level, "trainer.save_steps=1"};
+    WatchedRun whole(tiny, "whole" + level, sets);
+    (void)whole.run();
+    {
+      WatchedRun cut(tiny, "cut" + level, sets);
+      cut.trainer.at_step = [](int64_t step) {
+        if (step == 5) throw Killed();
+      };
+      CHECK_THROWS_AS((void)cut.run(), Killed);
+    }
+    WatchedRun rest(tiny, "cut" + level, sets);
+    CHECK(rest.recover() == 4);
+    (void)rest.run();
+    CHECK(rest.trainer.weights.back() == whole.trainer.weights.back());
+    CHECK(rest.trainer.moments.back() == whole.trainer.moments.back());
+    CHECK(metrics_of(rest.dir.path()) == metrics_of(whole.dir.path()));
+    const WatchedRun other(tiny, "other" + level, {"amp.dtype=bf16"});
+    const auto changes = trainer::changes_between(whole.trajectory, other.trajectory);
+    REQUIRE_FALSE(changes.empty());
+    CHECK(changes.front().key == "amp.policy");
+  }
+}
+
+}  // namespace mixtape::tests
