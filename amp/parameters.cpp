@@ -13,4 +13,12 @@ void store_parameters(const NamedTensors& parameters, const Policy& policy, DTyp
   }
 }
 
+optim::Rounding rounding_of(ParameterStorage storage) {
+  switch (storage) {
+    case ParameterStorage::bf16_stochastic: return optim::Rounding::stochastic;
+    case ParameterStorage::bf16_kahan: return optim::Rounding::compensated;
+    default: return optim::Rounding::nearest;
+  }
+}
+
 }  // namespace mixtape::amp

@@ -20,7 +20,7 @@ using nlohmann::json;
 [[noreturn]] void refuse(const char* code, const std::string& what) { fail(ErrorKind::config, code, what); }
 
 constexpr std::string_view suffix = ".json";
-constexpr std::string_view storage_names[] = {"f32", "f32_with_low_copy", "low"};
+constexpr std::string_view storage_names[] = {"f32", "f32_with_low_copy", "low", "bf16_stochastic", "bf16_kahan"};
 bool is_path(std::string_view name) { return name.find('/') != std::string_view::npos || name.ends_with(suffix); }
 
 std::string list(const std::vector<std::string>& names) {

@@ -19,11 +19,14 @@ enum class ParameterStorage : uint8_t {
   f32,                ///< f32 alone: each use in 16 bits is cast anew. The same numbers as the next, in less memory
   f32_with_low_copy,  ///< f32, with a 16-bit copy that the optimizer's pass writes along
   low,                ///< the 16-bit dtype alone, every update rounded to nearest
+  bf16_stochastic,    ///< bf16, every update rounded up or down by chance, right on average
+  bf16_kahan,         ///< bf16, and beside it in bf16 what rounding took
 };
-/// "f32", "f32_with_low_copy", "low".
+/// "f32", "f32_with_low_copy", "low", "bf16_stochastic", "bf16_kahan".
 std::string_view name_of(ParameterStorage storage);
 bool parse_storage(std::string_view name, ParameterStorage& out);  ///< false when the name is unknown
 constexpr bool is_low(ParameterStorage storage) { return storage >= ParameterStorage::low; }
+constexpr bool needs_bf16(ParameterStorage storage) { return storage >= ParameterStorage::bf16_stochastic; }
 
 struct Policy {
   std::string name;

@@ -19,7 +19,7 @@ struct RngCoordinates {
 
 /// Independent families of draws under one seed.
 namespace rng_stream {
-inline constexpr uint32_t dropout = 0, init = 1, shuffle = 2, test = 3;
+inline constexpr uint32_t dropout = 0, init = 1, shuffle = 2, test = 3, rounding = 4;
 }
 
 struct Philox {

@@ -59,7 +59,8 @@ void AdamW::update(Slot& slot, const Gradient& gradient, double lr) {
   const double correction1 = 1 - std::pow(options_.beta1, steps), correction2 = 1 - std::pow(options_.beta2, steps);
   update_pass(slot.parameter, gradient, slot.states, slot.moments,
               AdamWFormula{gradient.multiplier, options_.beta1, options_.beta2, options_.eps, lr / correction1,
-                           lr * slot.weight_decay, 1 / std::sqrt(correction2)});
+                           lr * slot.weight_decay, 1 / std::sqrt(correction2)},
+              storing(slot));
 }
 
 }  // namespace mixtape::optim

@@ -11,7 +11,7 @@
 namespace mixtape::optim {
 namespace {
 
-constexpr std::string_view step_name = "step";
+constexpr std::string_view step_name = "step", compensation_name = "compensation";
 
 NamedTensors all_of(const std::vector<ParameterGroup>& groups) {
   NamedTensors all;
@@ -32,6 +32,12 @@ void check_parameters(const NamedTensors& parameters) {
     if (!seen.insert(tensor.identity()).second) refuse("comes twice: it would be updated twice a step");
     if (!names.insert(name).second) refuse("shares its name with another: their states could not be told apart");
   }
+}
+
+uint32_t hash_of_name(std::string_view name) {
+  uint32_t hash = 2166136261u;  // FNV-1a
+  for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619u;
+  return hash;
 }
 
 [[noreturn]] void refuse_state(const std::string& what) {
@@ -84,7 +90,7 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, std::vector<
                    ": both must be finite and >= 0"));
     }
     for (const auto& [name, tensor] : group.parameters) {
-      slots_.push_back({name, tensor, group.weight_decay, group.lr_multiplier, 0, {}});
+      slots_.push_back({name, tensor, group.weight_decay, group.lr_multiplier, 0, {}, {}});
     }
   }
 }
@@ -106,7 +112,43 @@ Outcome Optimizer::step() {
   return Outcome(found.count == 0 ? StepResult::no_gradients : StepResult::skipped_overflow);
 }
 
+void Optimizer::set_rounding(Rounding rounding, uint64_t seed) {
+  if (std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.steps > 0; })) {
+    fail(ErrorKind::internal, "E-OPTIM-ROUNDING",
+         "optimizer: set_rounding after a step: parameters have been rounded in another way by then");
+  }
+  rounding_ = rounding;
+  rounding_seed_ = seed;
+}
+
+std::optional<double> Optimizer::lost_updates() const {
+  if (count_.wanted == 0) return std::nullopt;
+  return static_cast<double>(count_.lost) / static_cast<double>(count_.wanted);
+}
+
+bool Optimizer::compensates(const Slot& slot) const {
+  return rounding_ == Rounding::compensated && slot.parameter.dtype() == DType::bf16;
+}
+
+Storing Optimizer::storing(Slot& slot) {
+  Storing out;
+  if (!is_low(slot.parameter.dtype())) return out;
+  out.count = &count_;
+  if (slot.parameter.dtype() != DType::bf16) return out;
+  out.rounding = rounding_;
+  out.draws = {.seed = rounding_seed_,
+               .stream = rng_stream::rounding,
+               .step = static_cast<uint32_t>(slot.steps),
+               .draw = hash_of_name(slot.name)};
+  if (compensates(slot)) {
+    if (!slot.compensation) slot.compensation = zeros(slot.parameter.shape(), DType::bf16, slot.parameter.device());
+    out.compensation = slot.compensation;
+  }
+  return out;
+}
+
 void Optimizer::apply() {
+  count_.wanted = count_.lost = 0;
   for (Slot& slot : slots_) {
     if (!slot.parameter.is_leaf() || !slot.parameter.leaf().gradient) continue;
     if (slot.states.empty()) {
@@ -143,6 +185,7 @@ NamedTensors Optimizer::state() const {
   for (const Slot& slot : slots_) {
     if (slot.steps == 0) continue;
     for (size_t i = 0; i < slot.states.size(); ++i) all.push_back({slot.name + "." + state_names_[i], slot.states[i]});
+    if (slot.compensation) all.push_back({message(slot.name, ".", compensation_name), slot.compensation});
     all.push_back({message(slot.name, ".", step_name), from_ints({slot.steps}, {})});
   }
   return all;
@@ -163,6 +206,7 @@ void Optimizer::load_state(const NamedTensors& state) {
     slot.steps = 0;
     slot.states.assign(state_names_.size(), Tensor());
     slot.moments.clear();
+    slot.compensation = {};
   }
   for (const auto& [name, tensor] : state) {
     std::string_view what;
@@ -173,6 +217,12 @@ void Optimizer::load_state(const NamedTensors& state) {
     if (what == step_name) {
       if (tensor.dtype() != DType::i64 || tensor.numel() != 1) refuse_state(message("'", name, "' must be one i64"));
       slot.steps = static_cast<int64_t>(tensor.item());
+    } else if (what == compensation_name && compensates(slot)) {
+      if (!(tensor.shape() == slot.parameter.shape()) || tensor.dtype() != DType::bf16) {
+        refuse_state(message("'", name, "' is ", name_of(tensor.dtype()), tensor.shape().str(), ", expected bf16",
+                             slot.parameter.shape().str()));
+      }
+      slot.compensation = copy_of(tensor);
     } else if (known == state_names_.end()) {
       refuse_state(message("'", name, "': this optimizer has no state of that name"));
     } else if (!(tensor.shape() == slot.parameter.shape()) || tensor.dtype() != wide(slot.parameter.dtype())) {
@@ -185,7 +235,7 @@ void Optimizer::load_state(const NamedTensors& state) {
   for (Slot& slot : fresh) {
     const auto present = std::count_if(slot.states.begin(), slot.states.end(), [](const Tensor& t) { return !!t; });
     const bool all = slot.steps > 0 && present == static_cast<int64_t>(state_names_.size());
-    if (!all && (slot.steps != 0 || present != 0)) {
+    if (!all && (slot.steps != 0 || present != 0 || slot.compensation)) {
       refuse_state(message("'", slot.name, "' is incomplete: it needs ", step_name, " >= 1 and every moment"));
     }
     if (!all) slot.states.clear();

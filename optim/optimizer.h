@@ -2,6 +2,7 @@
 // parameter.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "core/parameter.h"
 #include "optim/gradients.h"
 #include "optim/outcome.h"
+#include "optim/rounding.h"
 
 namespace mixtape::optim {
 
@@ -52,8 +54,16 @@ class Optimizer {
   /// Elements that the last step left at rest: they have neither gradient nor moments yet (optim/pass.h).
   int64_t resting() const;
 
+  /// How parameters of bf16 are rounded; those of f16 always to nearest. Random bits are a pure function of (seed, the
+  /// parameter's name, its step, element). Throws E-OPTIM-ROUNDING after a step or a load_state().
+  void set_rounding(Rounding rounding, uint64_t seed);
+  /// Of the last applied update: the share of the elements of 16-bit parameters with a gradient that it did not move;
+  /// absent when there are none. With stochastic rounding these are not lost: others went a whole step of the grid.
+  std::optional<double> lost_updates() const;
+
   /// All that a checkpoint must hold beside the parameters, as the live tensors: "<parameter>.<state>", and
-  /// "<parameter>.step" (i64), how often that parameter was updated. Parameters never updated have none.
+  /// "<parameter>.step" (i64), how often that parameter was updated. Parameters never updated have none. Compensated
+  /// ones have "<parameter>.compensation" (bf16) too; without it they go on from what is stored.
   NamedTensors state() const;
   /// Puts a state back, all or nothing. Throws E-OPTIM-STATE (kind model) naming what is unknown, missing or misshapen.
   void load_state(const NamedTensors& state);
@@ -68,20 +78,27 @@ class Optimizer {
     int64_t steps = 0;                  // applied ones: bias correction counts these
     std::vector<Tensor> states;         // f32 (f64 beside f64), one for each of state_names()
     std::vector<Moments> moments = {};  // by block of `states`; update_pass keeps it
+    Tensor compensation = {};           // bf16; see Storing
   };
 
   /// Throws E-OPTIM-PARAMETER for a parameter that is not a contiguous float tensor or comes twice.
   Optimizer(std::vector<ParameterGroup> groups, double lr, std::vector<std::string> state_names);
   /// Writes parameter, states and shadow from `gradient`; `slot.steps` counts this step already.
   virtual void update(Slot& slot, const Gradient& gradient, double lr) = 0;
+  /// The last argument of update_pass.
+  Storing storing(Slot& slot);
 
  private:
+  bool compensates(const Slot& slot) const;
   Slot* slot_of(std::string_view entry, std::string_view& state);
 
   std::vector<Slot> slots_;
   std::vector<std::string> state_names_;
   GradientReader reader_;
   double lr_ = 0;
+  Rounding rounding_ = Rounding::nearest;
+  uint64_t rounding_seed_ = 0;
+  UpdateCount count_;
 };
 
 }  // namespace mixtape::optim

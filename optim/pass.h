@@ -12,6 +12,7 @@
 #include "core/kernels/parallel.h"
 #include "core/parameter.h"
 #include "optim/optimizer.h"
+#include "optim/rounding.h"
 
 namespace mixtape::optim {
 
@@ -61,6 +62,12 @@ class GradientBlocks {
 };
 
 template <class M>
+const M* zeros_in(M* room, int64_t n) {
+  std::fill_n(room, n, M(0));
+  return room;
+}
+
+template <class M>
 bool all_zero(const M* values, int64_t n) {
   int64_t other = 0;
   for (int64_t i = 0; i < n; ++i) other += values[i] != M(0);
@@ -90,17 +97,30 @@ bool rests(const Block<M>& block, Moments& moments) {
 
 /// `block.raw` may be null, for zeros; `room` is for them.
 template <class M, class Formula>
-void apply_formula(const Formula& f, Block<M> block, std::vector<Moments>& moments, int64_t b, M* room) {
+void apply_formula(const Formula& f, Block<M>& block, std::vector<Moments>& moments, int64_t b, M* room) {
   if constexpr (Rests<Formula>) {
     if (rests(block, moments[static_cast<size_t>(b)])) return f.rest(block.n, block.parameter);
   }
-  if (!block.raw) block.raw = std::fill_n(room, block.n, M(0)) - block.n;
+  if (!block.raw) block.raw = zeros_in(room, block.n);
   f(block);
+}
+
+// Parameters of 16 bits compute in float; those of f32 and f64 store what they computed.
+template <class M>
+void recall(const Storing& storing, int64_t start, int64_t n, M* values) {
+  if constexpr (std::is_same_v<M, float>) storing.recall(start, n, values);
+}
+template <class M>
+void store(const Storing& storing, const M* values, const M* raw, const View& target, int64_t start, int64_t n) {
+  if constexpr (std::is_same_v<M, float>) {
+    if (storing.special()) return storing.store(values, raw, target, start, n);
+  }
+  kernels::store_any<M>(values, target, start, 1, n);  // one rounding; nothing to do in f32
 }
 
 template <class M, class Formula>
 void update_blocks(const Tensor& parameter, const Gradient& gradient, const std::vector<Tensor>& states,
-                   std::vector<Moments>& moments, const Formula& f) {
+                   std::vector<Moments>& moments, const Formula& f, const Storing& storing) {
   const View target = parameter.view();
   const Storage shadow_bytes = writable_shadow(parameter);
   View shadow = target;
@@ -119,10 +139,12 @@ void update_blocks(const Tensor& parameter, const Gradient& gradient, const std:
       const int64_t start = b * kernels::block_size, n = std::min(kernels::block_size, total - start);
       M* p = kernels::target_any<M>(target, start, 1, buffer);
       if (p == buffer) kernels::load_any<M>(target, start, 1, n, buffer);
-      const Block<M> block{
+      recall(storing, start, n, p);
+      Block<M> block{
           n, p, raw.at(start, n, room), {first ? first + start : nullptr, second ? second + start : nullptr}};
       apply_formula(f, block, moments, b, room);
-      kernels::store_any<M>(p, target, start, 1, n);  // one rounding; nothing to do in f32
+      if (!block.raw && storing.special()) block.raw = zeros_in(room, n);
+      store(storing, p, block.raw, target, start, n);
       if (shadow_bytes) kernels::stream_any<M>(p, shadow, start, n);
     }
     if (shadow_bytes) kernels::fence_streams();
@@ -135,11 +157,12 @@ void update_blocks(const Tensor& parameter, const Gradient& gradient, const std:
 /// table that no text has named yet only decay.
 template <class Formula>
 void update_pass(const Tensor& parameter, const Gradient& gradient, const std::vector<Tensor>& states,
-                 std::vector<Moments>& moments, const Formula& f) {
+                 std::vector<Moments>& moments, const Formula& f, const Storing& storing = {}) {
   if (parameter.dtype() == DType::f64)
-    detail::update_blocks<double>(parameter, gradient, states, moments, f);
+    detail::update_blocks<double>(parameter, gradient, states, moments, f, storing);
   else
-    detail::update_blocks<float>(parameter, gradient, states, moments, f);
+    detail::update_blocks<float>(parameter, gradient, states, moments, f, storing);
+  if (storing.compensation) storing.compensation.storage().bump_version();
   for (const Tensor& state : states) state.storage().bump_version();
   parameter.storage().bump_version();
   mark_shadow_fresh(parameter);

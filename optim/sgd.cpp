@@ -61,10 +61,11 @@ SGD::SGD(std::vector<ParameterGroup> groups, SGDOptions options)
 void SGD::update(Slot& slot, const Gradient& gradient, double lr) {
   if (slot.states.empty()) {
     update_pass(slot.parameter, gradient, slot.states, slot.moments,
-                PlainFormula{gradient.multiplier, lr, slot.weight_decay});
+                PlainFormula{gradient.multiplier, lr, slot.weight_decay}, storing(slot));
   } else {
     update_pass(slot.parameter, gradient, slot.states, slot.moments,
-                MomentumFormula{gradient.multiplier, lr, slot.weight_decay, options_.momentum, options_.nesterov});
+                MomentumFormula{gradient.multiplier, lr, slot.weight_decay, options_.momentum, options_.nesterov},
+                storing(slot));
   }
 }
 

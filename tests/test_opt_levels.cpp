@@ -113,4 +113,87 @@ TEST_CASE("opt levels: a run goes on with the same bits, and its level is part o
   }
 }
 
+TEST_CASE("parameter storage: every form trains, is in the checkpoint, and goes on with the same bits") {
+  const TinyRun tiny;
+  struct Killed {};
+  for (const std::string form : {"f32", "low", "bf16_stochastic", "bf16_kahan"}) {
+    CAPTURE(form);
+    const std::vector<std::string> sets = {"amp.dtype=bf16", "amp.parameter_storage=" + form, "trainer.save_steps=1"};
+    WatchedRun whole(tiny, "whole-" + form, sets);
+    (void)whole.run();
+    {
+      WatchedRun cut(tiny, "cut-" + form, sets);
+      cut.trainer.at_step = [](int64_t step) {
+        if (step == 5) throw Killed();
+      };
+      CHECK_THROWS_AS((void)cut.run(), Killed);
+    }
+    WatchedRun rest(tiny, "cut-" + form, sets);
+    CHECK(rest.recover() == 4);
+    (void)rest.run();
+    CHECK(rest.trainer.weights.back() == whole.trainer.weights.back());
+    CHECK(rest.trainer.moments.back() == whole.trainer.moments.back());
+    for (const auto& [name, tensor] : whole.model->parameters()) {
+      CHECK(tensor.dtype() ==
+            (form == "f32" || name.find("LayerNorm") != std::string::npos ? DType::f32 : DType::bf16));
+      CHECK_FALSE((form != "f32" && tensor.leaf().shadow.bytes && tensor.dtype() != DType::f32));
+      if (form == "f32") CHECK_FALSE(tensor.leaf().shadow.bytes);
+    }
+    for (const nlohmann::json& step : events_of(read_log(whole.dir.path("log.jsonl")), "step")) {
+      CHECK(step.contains("lost_updates") == (form != "f32"));
+    }
+  }
+}
+
+TEST_CASE("parameter storage: f32 alone has the bits of f32 with a copy; the forms of 16 bits have others") {
+  const Runs runs;
+  const auto trained = [&](const std::string& form) {
+    return runs.train(form, {"amp.dtype=bf16", "amp.parameter_storage=" + form});
+  };
+  const std::string shadow = trained("f32_with_low_copy");
+  CHECK(trained("policy") == shadow);
+  CHECK(trained("f32") == shadow);
+  const std::string low = trained("low"), stochastic = trained("bf16_stochastic"), kahan = trained("bf16_kahan");
+  CHECK(low != stochastic);
+  CHECK(low != kahan);
+  CHECK(stochastic != kahan);
+}
+
+TEST_CASE(
+    "parameter storage: another form with --recover-with-changes takes the weights along, and is refused without") {
+  const Runs runs;
+  for (const auto& [before, now] :
+       {std::pair("bf16_kahan", "f32_with_low_copy"), std::pair("f32", "bf16_kahan"), std::pair("bf16_kahan", "low")}) {
+    const std::string name = message(before, "-", now);
+    runs.train(name, {"amp.dtype=bf16", message("amp.parameter_storage=", before), "trainer.max_steps=3"});
+    std::filesystem::remove(runs.path(name) + "/metrics.json");
+    const std::string again =
+        "train '" + runs.path("config.json") + "' -q -s '" + runs.path(name) + "'" +
+        set_options({"amp.dtype=bf16", message("amp.parameter_storage=", now), "trainer.max_steps=5"});
+    const ProgramResult refused = run_program(again + " --recover");
+    CHECK(refused.exit_code == 2);
+    CHECK(contains(refused.err, "amp.parameter_storage"));
+    const ProgramResult goes_on = run_program(again + " --recover --recover-with-changes");
+    CAPTURE(goes_on.err);
+    CHECK(goes_on.exit_code == 0);
+    CHECK(runs.steps(name).back().at("step") == 5);
+  }
+}
+
+TEST_CASE("parameter storage: forms that cannot be are refused before anything is written") {
+  const TinyRun tiny;
+  for (const auto& [dtype, set, words] :
+       {std::tuple("fp16", "amp.parameter_storage=bf16_kahan", "this form is there for bf16 alone"),
+        std::tuple("bf16", "amp.parameter_storage=low", "it casts nothing")}) {
+    std::vector<std::string> sets = {message("amp.dtype=", dtype), set};
+    if (std::string(dtype) == "bf16") sets.push_back("amp.opt_level=O0");
+    const ProgramResult result =
+        run_program("train '" + tiny.config_path() + "' -s '" + tiny.path("run") + "'" + set_options(sets));
+    CHECK(result.exit_code == 2);
+    CHECK(contains(result.err, "E-POLICY-STORAGE"));
+    CHECK(contains(result.err, words));
+    CHECK_FALSE(std::filesystem::exists(tiny.path("run")));
+  }
+}
+
 }  // namespace mixtape::tests

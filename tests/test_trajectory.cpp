@@ -34,6 +34,7 @@ const std::map<std::string, std::string> other_values = {
     {"trainer.max_train_rows", "8"},
     {"amp.policy", "torch_cpu"},
     {"amp.overrides", "{\"linear\": \"full\"}"},
+    {"amp.parameter_storage", "bf16_stochastic"},
     {"amp.loss_scale", "3"},
     {"amp.init_scale", "49152"},
     {"amp.growth_factor", "3"},

@@ -80,7 +80,7 @@ class Bench {
         model_(trainer::make_model(config, vocab_size, {"0", "1"}, progress_)),
         precision_(trainer::make_precision(config)),
         scaler_(precision_.scaler),
-        optimizer_(trainer::make_optimizer(config.optimizer, model_->parameters())),
+        optimizer_(trainer::make_optimizer(config, model_->parameters())),
         batches_(options, trainer::padding_of(config.data), model_->config().bert.vocab_size, model_->label_dtype()) {}
 
   std::string run() {

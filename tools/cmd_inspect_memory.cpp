@@ -80,7 +80,7 @@ class MemoryProbe {
         batch_(batch),
         precision_(trainer::make_precision(config)),
         scaler_(amp::unscaled()),  // an overflow would skip the update that is to be looked at
-        optimizer_(trainer::make_optimizer(config.optimizer, model.parameters())) {}
+        optimizer_(trainer::make_optimizer(config, model.parameters())) {}
 
   MemoryPlan run(const std::vector<data::Batch>& evaluated) {
     step();

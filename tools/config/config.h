@@ -22,6 +22,7 @@ enum class EvalStrategy { no, steps, epoch };
 enum class Metric { macro_f1, accuracy, loss };
 enum class AmpDtype { off, bf16, fp16 };
 enum class OptLevel { O0, O1, O2, O3, none };
+enum class ParameterStorage { by_policy, f32, f32_with_low_copy, low, bf16_stochastic, bf16_kahan };
 enum class OverflowMessages { all, first, none };
 enum class DeviceChoice { automatic, cpu, cuda };
 
@@ -105,7 +106,8 @@ struct AmpConfig {
   std::string policy = "native";        ///< the name of a built-in policy, or the absolute path of a policy file
   OptLevel opt_level = OptLevel::none;  ///< as written; `policy` is what counts
   std::map<std::string, std::string> overrides;  ///< op name -> rule
-  double loss_scale = 0;                         ///< a static scale; 0 ("dynamic" in JSON): the state machine's
+  ParameterStorage parameter_storage = ParameterStorage::by_policy;
+  double loss_scale = 0;  ///< a static scale; 0 ("dynamic" in JSON): the state machine's
   double init_scale = 65536;
   double growth_factor = 2;
   double backoff_factor = 0.5;

@@ -280,6 +280,16 @@ const std::vector<Block> table = {
      .choices = {{.value = "O0"}, {.value = "O1"}, {.value = "O2"}, {.value = "O3"}},
      .nullable = true, .acts_in = "amp.dtype=bf16", .synonyms = {"fp16_opt_level", "amp_level"},
      .doc = "A synonym for amp.policy \"apex_O0\" to \"apex_O3\", the opt levels of Apex."},
+    {.name = "parameter_storage", .type = Type::choice, .slot = amp<&AmpConfig::parameter_storage>(),
+     .choices = {{.value = "policy"}, {.value = "f32", .synonyms = {"fp32", "float32"}},
+                 {.value = "f32_with_low_copy", .synonyms = {"shadow", "master", "master_weights"}},
+                 {.value = "low", .synonyms = {"bf16", "fp16", "half"}},
+                 {.value = "bf16_stochastic", .synonyms = {"stochastic", "stochastic_rounding"}},
+                 {.value = "bf16_kahan", .synonyms = {"kahan", "compensated"}}}, .acts_in = "amp.dtype=bf16",
+     .synonyms = {"master_weights", "stochastic_rounding", "kahan", "kahan_sum", "param_dtype"},
+     .doc = "How weights are kept between steps: as the policy says; in f32, with or without a 16-bit copy; in 16 bits "
+            "alone, each update rounded to nearest (low); in bf16, rounded by chance and right on average, or with what "
+            "rounding took kept beside it. Those of 16 bits make the log show which share of the updates left no trace."},
     {.name = "loss_scale", .type = Type::scale, .slot = amp<&AmpConfig::loss_scale>(), .range = scale_range(),
      .acts_in = "amp.dtype=fp16",
      .synonyms = {"scale", "static_loss_scale", "loss_scaling"}, .doc = "fp16: \"dynamic\", or a fixed scale."},

@@ -161,6 +161,7 @@ class Rules {
       if (!off) return;
       warn("amp.policy", why);
       warn("amp.overrides", why);
+      warn("amp.parameter_storage", why);
     } else if (config_.amp.loss_scale != 0) {
       for (const std::string_view path : dynamic)
         warn(path, "with " + checking_.located("amp.loss_scale") + ": a fixed scale never changes");

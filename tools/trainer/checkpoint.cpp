@@ -231,7 +231,7 @@ void load_weights(const Checkpoint& checkpoint, const NamedTensors& parameters) 
   for (const auto& [name, tensor] : parameters) {
     const data::TensorEntry* entry = file.find(name);
     if (entry == nullptr) refuse(message("has no tensor ", name));
-    if (!(entry->shape == tensor.shape()) || entry->dtype != tensor.dtype()) {
+    if (!(entry->shape == tensor.shape()) || !is_float(entry->dtype)) {
       refuse(message(name, " is ", mixtape::name_of(entry->dtype), entry->shape.str(), " instead of ",
                      mixtape::name_of(tensor.dtype()), tensor.shape().str()));
     }

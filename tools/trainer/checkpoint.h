@@ -55,7 +55,8 @@ class Checkpoints {
 RunState read_state(const Checkpoint& checkpoint);
 /// A tensor file of it. Errors are kind model and name the file.
 NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& file);
-/// Puts model.safetensors into parameters of the same names and shapes, all or nothing. Throws E-CHECKPOINT (model)
+/// Puts model.safetensors into parameters of the same names and shapes, rounded or widened where a run goes on with
+/// another storage of parameters; all or nothing. Throws E-CHECKPOINT (model)
 /// naming what does not fit.
 void load_weights(const Checkpoint& checkpoint, const NamedTensors& parameters);
 

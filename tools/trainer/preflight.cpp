@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "tools/config/build_info.h"
 #include "tools/trainer/run_dir.h"
+#include "tools/trainer/setup.h"
 
 namespace mixtape::trainer {
 namespace {
@@ -17,6 +18,19 @@ std::string size_text(double bytes) {
 }
 
 double states_of(const config::Config& config) { return config.optimizer.type == config::OptimizerType::adamw ? 2 : 0; }
+
+/// Of a weight between steps, with its 16-bit copy and what rounding took.
+double weight_bytes(const config::Config& config) {
+  if (config.amp.dtype == config::AmpDtype::off) return 4;
+  switch (storage_of(config)) {
+    case amp::ParameterStorage::f32: return 4;
+    case amp::ParameterStorage::f32_with_low_copy: return 6;
+    case amp::ParameterStorage::low:
+    case amp::ParameterStorage::bf16_stochastic: return 2;
+    case amp::ParameterStorage::bf16_kahan: return 4;
+  }
+  return 4;
+}
 
 double parameters_of(const models::BertConfig& bert) {
   const auto h = static_cast<double>(bert.hidden_size), inner = static_cast<double>(bert.intermediate_size);
@@ -32,7 +46,7 @@ int64_t parameter_count(const models::BertConfig& bert) { return static_cast<int
 double memory_estimate(const config::Config& config, const models::BertConfig& bert, int64_t rows, int64_t longest) {
   const bool half = config.amp.dtype != config::AmpDtype::off;
   const double element = half ? 2 : 4;
-  const double per_parameter = 4 + 4 + 4 * states_of(config) + (half ? 2 : 0);
+  const double per_parameter = weight_bytes(config) + 4 + 4 * states_of(config);  // and its gradient and moments
   const double seq = static_cast<double>(longest);
   const double tokens = static_cast<double>(std::min(rows, config.trainer.per_device_train_batch_size)) * seq;
   const auto h = static_cast<double>(bert.hidden_size), inner = static_cast<double>(bert.intermediate_size);

@@ -128,19 +128,21 @@ void RunReport::step(const StepReport& report) {
 }
 
 void RunReport::write_step(const StepReport& report) {
-  log_.write(RunLog::event("step")
-                 .set("step", report.step)
-                 .set("updates", report.updates)
-                 .set("epoch", report.epoch)
-                 .set("loss", report.loss)
-                 .set("grad_norm", report.grad_norm)
-                 .set("lr", report.lr)
-                 .set("loss_scale", report.loss_scale)
-                 .set("outcome", optim::name_of(report.result))
-                 .set("tokens", report.tokens)
-                 .set("seconds", report.seconds)
-                 .set("tokens_per_s", per_second(report.tokens, report.seconds))
-                 .set("peak_bytes", peak_bytes()));
+  Json event = RunLog::event("step")
+                   .set("step", report.step)
+                   .set("updates", report.updates)
+                   .set("epoch", report.epoch)
+                   .set("loss", report.loss)
+                   .set("grad_norm", report.grad_norm)
+                   .set("lr", report.lr)
+                   .set("loss_scale", report.loss_scale)
+                   .set("outcome", optim::name_of(report.result))
+                   .set("tokens", report.tokens)
+                   .set("seconds", report.seconds)
+                   .set("tokens_per_s", per_second(report.tokens, report.seconds))
+                   .set("peak_bytes", peak_bytes());
+  if (report.lost_updates) event.set("lost_updates", *report.lost_updates);
+  log_.write(event);
   unwritten_.reset();
 }
 

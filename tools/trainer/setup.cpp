@@ -161,13 +161,41 @@ DType low_dtype(const config::AmpConfig& section) {
   return section.dtype == config::AmpDtype::fp16 ? DType::f16 : DType::bf16;
 }
 
+[[noreturn]] void refuse_storage(const config::AmpConfig& section, amp::ParameterStorage storage, const char* why) {
+  fail(ErrorKind::config, "E-POLICY-STORAGE",
+       message("amp.policy \"", section.policy, "\" with parameters stored as ", amp::name_of(storage), ": ", why,
+               ". set amp.parameter_storage to f32_with_low_copy, or choose another policy"));
+}
+
+/// `amp.policy` with what the section replaces in it.
 amp::Policy policy_of(const config::AmpConfig& section) {
   amp::Policy policy = amp::Policy::load(section.policy);
   for (const auto& [op, rule] : section.overrides) policy.replace(op, rule);
+  if (section.parameter_storage != config::ParameterStorage::by_policy) {
+    policy.storage = static_cast<amp::ParameterStorage>(static_cast<int>(section.parameter_storage) - 1);
+    policy.low_model = policy.low_model || is_low(policy.storage);
+  }
+  if (is_low(policy.storage) && !policy.casts) {
+    refuse_storage(section, policy.storage, "it casts nothing, and weights of 16 bits would meet data of f32");
+  }
+  if (needs_bf16(policy.storage) && section.dtype == config::AmpDtype::fp16) {
+    refuse_storage(section, policy.storage, "amp.dtype is \"fp16\", and this form is there for bf16 alone");
+  }
   return policy;
 }
 
 }  // namespace
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, const NamedTensors& parameters) {
+  std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(config.optimizer, parameters);
+  if (config.amp.dtype != config::AmpDtype::off) {
+    optimizer->set_rounding(amp::rounding_of(policy_of(config.amp).storage),
+                            static_cast<uint64_t>(config.trainer.seed));
+  }
+  return optimizer;
+}
+
+amp::ParameterStorage storage_of(const config::Config& config) { return policy_of(config.amp).storage; }
 
 void store_parameters(const config::Config& config, const models::BertClassifier& model) {
   if (config.amp.dtype == config::AmpDtype::off) return;

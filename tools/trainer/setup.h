@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "amp/grad_scaler.h"
+#include "amp/policy.h"
 #include "core/op.h"
 #include "models/classifier.h"
 #include "optim/optimizer.h"
@@ -32,6 +33,8 @@ std::unique_ptr<models::BertClassifier> make_model(const config::Config& config,
 models::BertConfig bert_config(const config::Config& config, int64_t vocab_size);
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const config::OptimizerConfig& config, const NamedTensors& parameters);
+/// The same, rounding parameters as the section `amp` says.
+std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, const NamedTensors& parameters);
 
 /// The section `amp`, made ready.
 struct Precision {
@@ -40,7 +43,9 @@ struct Precision {
 };
 /// Throws E-POLICY… (config).
 Precision make_precision(const config::Config& config);
-/// Brings a model's parameters into the form that the section `amp` keeps them in: make_model does.
+/// How the section `amp` keeps weights: of `amp.parameter_storage`, or the policy.
+amp::ParameterStorage storage_of(const config::Config& config);
+/// Brings a model's parameters into that form: make_model does.
 void store_parameters(const config::Config& config, const models::BertClassifier& model);
 
 /// How long a run is, before it starts.

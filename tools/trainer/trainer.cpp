@@ -14,7 +14,7 @@ namespace mixtape::trainer {
 namespace {
 
 Trainer::Parts with_optimizer(Trainer::Parts parts) {
-  if (!parts.optimizer) parts.optimizer = make_optimizer(parts.config.optimizer, parts.model.parameters());
+  if (!parts.optimizer) parts.optimizer = make_optimizer(parts.config, parts.model.parameters());
   return parts;
 }
 
@@ -111,6 +111,7 @@ StepReport Trainer::train_step(int64_t epoch, const data::BatchPlan& batches, co
 
   report.result = outcome.get();
   report.updates = schedule_.updates();
+  if (outcome.applied()) report.lost_updates = optimizer().lost_updates();
   report.seconds = parts_.progress.now() - started;
   if (outcome.skipped()) report.nonfinite = scaler_.nonfinite();
   if (report.result == optim::StepResult::skipped_nonfinite_loss) {

@@ -38,6 +38,7 @@ struct StepReport {
   double seconds = 0;     ///< from its first batch to the updated weights
   optim::StepResult result = optim::StepResult::applied;
   std::vector<std::string> nonfinite = {};  ///< after a skip: parameters whose gradients are not finite, or "loss"
+  std::optional<double> lost_updates = {};  ///< Optimizer::lost_updates() of an applied step
   std::string culprit = {};  ///< after a loss that is not finite, at the first such step in a row: what began it
 };
 

@@ -34,6 +34,11 @@ bool any_begins_with(const std::vector<Change>& changes, std::string_view prefix
   return std::any_of(changes.begin(), changes.end(), [&](const Change& c) { return c.key.starts_with(prefix); });
 }
 
+/// Weights that go on in another form round anew: what older roundings took from them is no part of that form.
+void forget_compensation(NamedTensors& moments) {
+  std::erase_if(moments, [](const NamedTensor& entry) { return entry.name.ends_with(".compensation"); });
+}
+
 }  // namespace
 
 RunState Trainer::state() const {
@@ -139,7 +144,11 @@ void Trainer::resume(const RunDir& dir, const Checkpoint& checkpoint, ResumePoin
   if (state.best) restore_best(dir, *state.best);
   load_weights(checkpoint, model().parameters());
   const bool same_rule = !any_begins_with(from.changes, "optimizer.type");
-  if (same_rule) optimizer().load_state(read_tensors(checkpoint, "optimizer.safetensors"));
+  if (same_rule) {
+    NamedTensors moments = read_tensors(checkpoint, "optimizer.safetensors");
+    if (any_begins_with(from.changes, "amp.")) forget_compensation(moments);
+    optimizer().load_state(moments);
+  }
   amp::ScalerState scaler = state.scaler;
   if (any_begins_with(from.changes, "amp.")) scaler.scale = scaler_.state().scale;
   scaler_.load_state(scaler);
