@@ -44,6 +44,13 @@ uint32_t hash_of_name(std::string_view name) {
   fail(ErrorKind::model, "E-OPTIM-STATE", "optimizer state: " + what);
 }
 
+void check_entry(const NamedTensor& entry, DType dtype, const Shape& shape) {
+  const Tensor& tensor = entry.tensor;
+  if (tensor.dtype() == dtype && tensor.shape() == shape) return;
+  refuse_state(message("'", entry.name, "' is ", name_of(tensor.dtype()), tensor.shape().str(), ", expected ",
+                       name_of(dtype), shape.str()));
+}
+
 // "layer_norm", "LayerNorm", "norm1" and "final_norm" name a normalisation, "normaliser" does not.
 bool names_a_norm(std::string_view segment) {
   std::string letters;
@@ -218,17 +225,12 @@ void Optimizer::load_state(const NamedTensors& state) {
       if (tensor.dtype() != DType::i64 || tensor.numel() != 1) refuse_state(message("'", name, "' must be one i64"));
       slot.steps = static_cast<int64_t>(tensor.item());
     } else if (what == compensation_name && compensates(slot)) {
-      if (!(tensor.shape() == slot.parameter.shape()) || tensor.dtype() != DType::bf16) {
-        refuse_state(message("'", name, "' is ", name_of(tensor.dtype()), tensor.shape().str(), ", expected bf16",
-                             slot.parameter.shape().str()));
-      }
+      check_entry({name, tensor}, DType::bf16, slot.parameter.shape());
       slot.compensation = copy_of(tensor);
     } else if (known == state_names_.end()) {
       refuse_state(message("'", name, "': this optimizer has no state of that name"));
-    } else if (!(tensor.shape() == slot.parameter.shape()) || tensor.dtype() != wide(slot.parameter.dtype())) {
-      refuse_state(message("'", name, "' is ", name_of(tensor.dtype()), tensor.shape().str(), ", expected ",
-                           name_of(wide(slot.parameter.dtype())), slot.parameter.shape().str()));
     } else {
+      check_entry({name, tensor}, wide(slot.parameter.dtype()), slot.parameter.shape());
       slot.states[static_cast<size_t>(known - state_names_.begin())] = copy_of(tensor);
     }
   }

@@ -54,6 +54,22 @@ TEST_CASE("opt levels: O0 trains in f32, to the bit, whatever amp.dtype is") {
   CHECK(runs.train("O1", {"amp.dtype=bf16", "amp.opt_level=O1"}) != off);
 }
 
+TEST_CASE("opt levels: the policy says how the loss is scaled, unless amp.loss_scale is written") {
+  const TinyRun tiny;
+  const auto scale = [&](std::vector<std::string> sets) {
+    sets.push_back("amp.dtype=fp16");
+    return trainer::make_precision(tiny.config(sets)).scaler.scale;
+  };
+  for (const std::string level : {"O0", "O3"}) {
+    CHECK_FALSE(scale({"amp.opt_level=" + level}).dynamic);
+    CHECK(scale({"amp.opt_level=" + level}).init == 1);
+    CHECK(scale({"amp.opt_level=" + level, "amp.loss_scale=\"dynamic\""}).dynamic);
+    CHECK(scale({"amp.opt_level=" + level, "amp.loss_scale=128"}).init == 128);
+  }
+  CHECK(scale({"amp.opt_level=O2"}).dynamic);
+  CHECK(scale({"amp.opt_level=O2"}).init == 65536);
+}
+
 TEST_CASE("opt levels: O2 keeps f32 masters and scales, O3 keeps 16 bits alone and does not") {
   const Runs runs;
   for (const std::string dtype : {"bf16", "fp16"}) {

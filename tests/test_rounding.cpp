@@ -30,7 +30,7 @@ struct Descent {
   }
   void run(int steps, double update) {
     for (int t = 0; t < steps; ++t) {
-      p.leaf().gradient = {full(p.shape(), -update), 1};
+      p.leaf().gradient = {full(p.shape(), -update, wide(p.dtype())), 1};
       CHECK(step(optimizer) == optim::StepResult::applied);
     }
   }
@@ -149,6 +149,21 @@ TEST_CASE("rounding: AdamW on bf16 weights follows the f32 run where nearest rou
   CHECK(trained(DType::bf16, Rounding::nearest) == 1);
   CHECK(std::abs(trained(DType::bf16, Rounding::compensated) - f32) < 0x1p-9 + 100 * 0x1p-18);
   CHECK(std::abs(trained(DType::bf16, Rounding::stochastic) - f32) < 5 * 0.0196 / std::sqrt(2048.0));
+}
+
+TEST_CASE("case_25: decay alone moves bf16 weights that are rounded by chance, as far as it would in f32") {
+  const int64_t n = 1 << 16;
+  const Tensor p = full({n}, 1, DType::bf16).set_requires_grad();
+  optim::AdamW optimizer({{"dense.weight", p}}, {.lr = 1e-2, .weight_decay = 1e-2});
+  optimizer.set_rounding(Rounding::stochastic, 5);
+  for (int t = 0; t < 10; ++t) {
+    p.leaf().gradient = {zeros(p.shape()), 1};
+    CHECK(step(optimizer) == optim::StepResult::applied);
+  }
+  CHECK_FALSE(optimizer.lost_updates());  // no element had a gradient
+  // 1 - 1e-4 is 1 in bf16. Ten steps take 1e-3 in the mean; a step moves 0.0256 of the weights by 2^-8.
+  const double sigma = std::sqrt(10 * 0.0256 / static_cast<double>(n)) / 256;
+  CHECK(std::abs(mean_of(to_vector(p)) - std::pow(1 - 1e-4, 10)) < 5 * sigma);
 }
 
 TEST_CASE("rounding: the lost share counts updates without a trace among elements with a gradient") {

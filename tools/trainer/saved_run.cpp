@@ -34,7 +34,8 @@ std::unique_ptr<models::BertClassifier> load_saved_model(const std::string& dir,
 
 SavedRun::SavedRun(const std::string& dir, const std::string& dtype, Progress& progress) {
   const RunDir run = RunDir::open(dir);
-  const std::vector<std::string> sets = dtype.empty() ? std::vector<std::string>{} : std::vector{"amp.dtype=" + dtype};
+  std::vector<std::string> sets;
+  if (!dtype.empty()) sets = {"amp.dtype=" + dtype, "amp.parameter_storage=f32_with_low_copy"};  // any dtype will do
   config_ = config::load_config(run.path("config.json"), sets);
   kernels::set_thread_count(static_cast<int>(config_.threads));
   Activity activity(progress, "loading " + run.best(), 0);
