@@ -218,7 +218,6 @@ const std::vector<Fault> unusable = {
      "E-CONFIG-CONFLICT",
      "3:11",
      {"amp.opt_level = \"O2\" (c.json:2:22) and amp.policy = \"native\" (c.json:3:11)", "keep one"}},
-    {with("\"amp\": {\"overflow_messages\": \"all\"}"), "E-CONFIG-NOT-BUILT", "2:30", {"\"first\""}},
     {with("\"trainer\": {\"warmup_steps\": 5,\n\"warmup_ratio\": 0.2}"),
      "E-CONFIG-CONFLICT",
      "3:17",

@@ -115,6 +115,7 @@ struct AmpConfig {
   double min_scale = 1;
   double max_scale = 16777216;
   int64_t hysteresis = 1;
+  bool retry_overflow = false;
   int64_t max_consecutive_skips = 50;
   OverflowMessages overflow_messages = OverflowMessages::first;
 };

@@ -271,7 +271,7 @@ const std::vector<Block> table = {
                  {.value = "apex_O1", .synonyms = {"O1"}}, {.value = "apex_O2", .synonyms = {"O2"}},
                  {.value = "apex_O3", .synonyms = {"O3"}}}, .acts_in = "amp.dtype=bf16",
      .synonyms = {"amp_policy", "precision_policy"},
-     .doc = "Which op runs in which type, and how the weights are stored: a built-in policy, or a .json file of one's own."},
+     .doc = "Which op runs in which type: a built-in policy, or a .json file of one's own."},
     {.name = "overrides", .type = Type::rules, .slot = amp<&AmpConfig::overrides>(),
      .choices = {{.value = "low"}, {.value = "full"}, {.value = "widest"}, {.value = "keep"}, {.value = "low_out"},
                  {.value = "banned"}}, .acts_in = "amp.dtype=bf16",
@@ -287,9 +287,8 @@ const std::vector<Block> table = {
                  {.value = "bf16_stochastic", .synonyms = {"stochastic", "stochastic_rounding"}},
                  {.value = "bf16_kahan", .synonyms = {"kahan", "compensated"}}}, .acts_in = "amp.dtype=bf16",
      .synonyms = {"master_weights", "stochastic_rounding", "kahan", "kahan_sum", "param_dtype"},
-     .doc = "How weights are kept between steps: as the policy says; in f32, with or without a 16-bit copy; in 16 bits "
-            "alone, each update rounded to nearest (low); in bf16, rounded by chance and right on average, or with what "
-            "rounding took kept beside it. Those of 16 bits make the log show which share of the updates left no trace."},
+     .doc = "How weights are kept: in f32, with or without a 16-bit copy; in 16 bits, rounded to nearest (low); in "
+            "bf16, rounded by chance, or with what rounding took. The log then has the share of lost updates."},
     {.name = "loss_scale", .type = Type::scale, .slot = amp<&AmpConfig::loss_scale>(), .range = scale_range(),
      .acts_in = "amp.dtype=fp16",
      .synonyms = {"scale", "static_loss_scale", "loss_scaling"}, .doc = "fp16: \"dynamic\", or a fixed scale."},
@@ -317,14 +316,18 @@ const std::vector<Block> table = {
     {.name = "hysteresis", .type = Type::integer, .slot = amp<&AmpConfig::hysteresis>(), .range = between(1, 1e6),
      .acts_in = "amp.dtype=fp16 amp.init_scale=1048576",
      .synonyms = {"delayed_shift"}, .doc = "Overflows that are needed before the scale shrinks."},
+    {.name = "retry_overflow", .type = Type::boolean, .slot = amp<&AmpConfig::retry_overflow>(),
+     .acts_in = "amp.dtype=fp16 amp.init_scale=1048576", .synonyms = {"retry", "repeat_batch", "retry_on_overflow"},
+     .doc = "After an overflow that lowers the scale, run the step's batches again, with the same dropout masks."},
     {.name = "max_consecutive_skips", .type = Type::integer, .slot = amp<&AmpConfig::max_consecutive_skips>(),
      .range = between(1, 1e9), .trajectory = false, .acts_in = "amp.dtype=fp16 amp.init_scale=1048576",
      .synonyms = {"max_skips"},
      .doc = "So many steps in a row without a finite gradient end the run with exit code 20, in every dtype."},
     {.name = "overflow_messages", .type = Type::choice, .slot = amp<&AmpConfig::overflow_messages>(),
-     .choices = {{.value = "all", .not_built = "a message for every overflow"}, {.value = "first"},
-                 {.value = "none", .not_built = "silence about overflows"}},
-     .trajectory = false, .doc = "Which overflows print a line; log.jsonl has them all."}
+     .choices = {{.value = "all", .synonyms = {"verbose"}}, {.value = "first"},
+                 {.value = "none", .synonyms = {"quiet", "silent"}}},
+     .trajectory = false, .synonyms = {"verbosity", "amp_verbosity"},
+     .doc = "Which overflows print a line; those before the first applied step share one. log.jsonl has them all."}
   }},
   {"", {
     {.name = "device", .type = Type::choice, .slot = slot<&Config::device>(),

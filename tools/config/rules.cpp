@@ -152,7 +152,7 @@ class Rules {
 
   void warn_about_amp() {
     const Paths dynamic = {"amp.init_scale", "amp.growth_factor", "amp.backoff_factor", "amp.growth_interval",
-                           "amp.min_scale",  "amp.max_scale",     "amp.hysteresis"};
+                           "amp.min_scale",  "amp.max_scale",     "amp.hysteresis",     "amp.retry_overflow"};
     if (config_.amp.dtype != AmpDtype::fp16) {
       const bool off = config_.amp.dtype == AmpDtype::off;
       const std::string why = off ? "with amp.dtype \"off\"" : "with amp.dtype \"bf16\": its loss scale is always 1";

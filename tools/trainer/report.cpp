@@ -51,21 +51,23 @@ void SkipMessages::step(const StepReport& report) {
                            "was not finite: ", report.culprit));
   } else if (skipped && !started_ && report.result == optim::StepResult::skipped_overflow) {
     if (at_start_++ == 0) first_scale_ = report.loss_scale;
+    retried_ = report.retried;
   } else if (skipped && report.result == optim::StepResult::skipped_overflow) {
     say_later(report);
   }
   if (report.result != optim::StepResult::applied || started_) return;
   started_ = true;
   if (at_start_ == 0 || which_ == config::OverflowMessages::none) return;
-  progress_.note(message("loss scale ", first_scale_, " -> ", report.loss_scale, ": ", plural(at_start_, "step"),
-                         " skipped until the gradients fitted"));
+  progress_.note(message("loss scale ", first_scale_, " -> ", report.loss_scale, ": ",
+                         retried_ ? plural(at_start_, "attempt") + " in vain" : plural(at_start_, "step") + " skipped",
+                         " until the gradients fitted"));
 }
 
 void SkipMessages::say_later(const StepReport& report) {
   ++later_;
   if (which_ == config::OverflowMessages::none || (which_ == config::OverflowMessages::first && later_ > 1)) return;
   progress_.note(message("step ", report.step, ": overflow at loss scale ", report.loss_scale, " in ",
-                         first_of(report.nonfinite), ", the step is skipped",
+                         first_of(report.nonfinite), ", the step is ", report.retried ? "tried again" : "skipped",
                          which_ == config::OverflowMessages::first ? " (later ones stand in log.jsonl)" : ""));
 }
 
@@ -111,6 +113,11 @@ void RunReport::begin(const ResumePoint* from) {
                    .set("now", change.now));
   }
   progress_.note(message("goes on after step ", from->state.step, " of ", plan_.steps));
+}
+
+void RunReport::overflow(const StepReport& report) {
+  messages_.step(report);
+  write_skip(report);
 }
 
 void RunReport::step(const StepReport& report) {
@@ -166,11 +173,13 @@ void RunReport::show(const StepReport& report, bool log_line) {
 }
 
 void RunReport::write_skip(const StepReport& report) {
-  log_.write(RunLog::event("overflow")
-                 .set("step", report.step)
-                 .set("loss_scale", report.loss_scale)
-                 .set("outcome", optim::name_of(report.result))
-                 .set("parameters", report.nonfinite));
+  Json event = RunLog::event("overflow")
+                   .set("step", report.step)
+                   .set("loss_scale", report.loss_scale)
+                   .set("outcome", optim::name_of(report.result))
+                   .set("parameters", report.nonfinite);
+  if (report.retried) event.set("retried", true);
+  log_.write(event);
   if (report.culprit.empty()) return;
   log_.write(RunLog::event("nonfinite_loss").set("step", report.step).set("tensor", report.culprit));
 }

@@ -11,8 +11,8 @@
 
 namespace mixtape::trainer {
 
-/// What a person hears about skipped steps: those before the first applied one fold into one line, then
-/// `amp.overflow_messages` decides. All of them are in log.jsonl.
+/// What a person hears about overflows: those before the first applied step fold into one line, then
+/// `amp.overflow_messages` decides. All of them are in log.jsonl. A loss that is not finite is told always.
 class SkipMessages {
  public:
   SkipMessages(Progress& progress, config::OverflowMessages which) : progress_(progress), which_(which) {}
@@ -25,7 +25,7 @@ class SkipMessages {
 
   Progress& progress_;
   config::OverflowMessages which_;
-  bool started_ = false;
+  bool started_ = false, retried_ = false;
   int64_t at_start_ = 0, later_ = 0;
   double first_scale_ = 0;
 };
@@ -37,6 +37,8 @@ class RunReport {
             Progress& progress, const ResumePoint* from);
 
   void step(const StepReport& report);
+  /// An attempt whose batches run again.
+  void overflow(const StepReport& report);
   void eval(const EvalReport& report);
   /// `kind`: "state" of a checkpoint, "best" of best/. `seconds` of training so far.
   void checkpoint(int64_t step, const std::string& kind, const std::string& path, double seconds);

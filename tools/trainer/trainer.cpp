@@ -84,8 +84,28 @@ void Trainer::train_epoch() {
   }
 }
 
+/// The same batches run again, with the same masks, until their gradients fit or the scale falls no further.
 StepReport Trainer::train_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window) {
   const double started = parts_.progress.now();
+  scaler_before_ = scaler_.state();
+  StepReport report = attempt_step(epoch, batches, window);
+  while (is_tried_again(report)) {
+    report.retried = true;
+    report_->overflow(report);
+    end_round(report.step);
+    report = attempt_step(epoch, batches, window);
+  }
+  report.seconds = parts_.progress.now() - started;
+  return report;
+}
+
+bool Trainer::is_tried_again(const StepReport& report) const {
+  const amp::ScaleState& now = scaler_.state().scale;
+  return parts_.config.amp.retry_overflow && report.result == optim::StepResult::skipped_overflow &&
+         amp::next(scaler_.options().scale, now, true).scale < now.scale;
+}
+
+StepReport Trainer::attempt_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window) {
   StepReport report{.step = result_.steps + 1, .epoch = epoch + 1, .lr = schedule_.lr(), .loss_scale = scaler_.scale()};
   window_items_ = static_cast<double>(rows_of(batches, window));
   for (int64_t micro = 0; micro < window.count; ++micro) {
@@ -112,7 +132,6 @@ StepReport Trainer::train_step(int64_t epoch, const data::BatchPlan& batches, co
   report.result = outcome.get();
   report.updates = schedule_.updates();
   if (outcome.applied()) report.lost_updates = optimizer().lost_updates();
-  report.seconds = parts_.progress.now() - started;
   if (outcome.skipped()) report.nonfinite = scaler_.nonfinite();
   if (report.result == optim::StepResult::skipped_nonfinite_loss) {
     report.grad_norm = std::numeric_limits<double>::quiet_NaN();
@@ -137,12 +156,17 @@ void Trainer::end_step(const StepReport& report) {
   if (!report.nonfinite.empty()) ++result_.skipped;
   report_->step(report);
   on_step(report);
+  end_round(report.step);
+  scaler_before_.reset();
+}
+
+void Trainer::end_round(int64_t step) {
   try {
     scaler_.update();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::diverged) throw;
     const std::string began = culprit_.empty() ? "" : "\n  the first tensor that was not finite: " + culprit_;
-    report_->diverged(report.step, error.what() + began);
+    report_->diverged(step, error.what() + began);
     throw Error(error.kind(), error.code(), error.what() + began);
   }
 }

@@ -38,6 +38,7 @@ struct StepReport {
   double seconds = 0;     ///< from its first batch to the updated weights
   optim::StepResult result = optim::StepResult::applied;
   std::vector<std::string> nonfinite = {};  ///< after a skip: parameters whose gradients are not finite, or "loss"
+  bool retried = false;                     ///< an overflow whose batches run again: the step goes on
   std::optional<double> lost_updates = {};  ///< Optimizer::lost_updates() of an applied step
   std::string culprit = {};  ///< after a loss that is not finite, at the first such step in a row: what began it
 };
@@ -98,7 +99,7 @@ class Trainer {
   TrainResult run(const RunDir& dir);
 
  protected:
-  /// Before the forward of each micro-batch.
+  /// Before the forward of each micro-batch; again when its step is tried again (amp.retry_overflow).
   virtual void on_batch(const data::Batch& batch);
   /// Makes the gradients of one micro-batch: `loss` is the sum of its items' losses over the items of the whole window.
   /// Overriders use scaler() for every loss that they sweep, and forward() for another pass.
@@ -117,7 +118,10 @@ class Trainer {
  private:
   void train_epoch();
   StepReport train_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window);
+  StepReport attempt_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window);
+  bool is_tried_again(const StepReport& report) const;
   void end_step(const StepReport& report);
+  void end_round(int64_t step);
   void between_steps();
   bool evaluation_is_due() const;
   void evaluate_on_val();
@@ -151,8 +155,9 @@ class Trainer {
 
   const RunDir* dir_ = nullptr;  // from run() on
   std::unique_ptr<RunReport> report_;
-  double window_items_ = 1;     // rows of the running window
-  RngCoordinates coordinates_;  // of the running micro-step
+  double window_items_ = 1;                        // rows of the running window
+  RngCoordinates coordinates_;                     // of the running micro-step
+  std::optional<amp::ScalerState> scaler_before_;  // a step that is going on: where it began
   int64_t evaluated_at_ = 0, evaluations_since_best_ = 0;
   std::string culprit_;  // of the first loss that was not finite in a row of such
   TrainResult result_;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/factory.h"
+#include "data/safetensors.h"
 #include "models/pretrained.h"
 #include "tools/trainer/hash.h"
 #include "tools/trainer/report.h"
@@ -39,6 +40,28 @@ void forget_compensation(NamedTensors& moments) {
   std::erase_if(moments, [](const NamedTensor& entry) { return entry.name.ends_with(".compensation"); });
 }
 
+/// While it lives, parameters have the dtypes that a checkpoint keeps them in: hashes are of bytes.
+class StoredAs {
+ public:
+  StoredAs(const Checkpoint& checkpoint, NamedTensors parameters) : parameters_(std::move(parameters)) {
+    const data::SafeTensorsFile file = data::SafeTensorsFile::open(checkpoint.path + "/model.safetensors");
+    for (const auto& [name, tensor] : parameters_) {
+      own_.push_back(tensor.dtype());
+      const data::TensorEntry* entry = file.find(name);
+      if (entry != nullptr && is_float(entry->dtype)) tensor.store_as(entry->dtype);
+    }
+  }
+  ~StoredAs() {
+    for (size_t i = 0; i < own_.size(); ++i) parameters_[i].tensor.store_as(own_[i]);
+  }
+  StoredAs(const StoredAs&) = delete;
+  StoredAs& operator=(const StoredAs&) = delete;
+
+ private:
+  NamedTensors parameters_;
+  std::vector<DType> own_;
+};
+
 }  // namespace
 
 RunState Trainer::state() const {
@@ -49,7 +72,7 @@ RunState Trainer::state() const {
   state.skipped = result_.skipped;
   state.evaluated_at = evaluated_at_;
   state.evaluations_since_best = evaluations_since_best_;
-  state.scaler = scaler_.state();
+  state.scaler = scaler_before_.value_or(scaler_.state());  // stopped inside a step: it will begin anew
   state.culprit = culprit_;
   if (result_.val) state.best = RunState::Best{result_.best_step, best_weights_, *result_.val};
   state.trajectory = parts_.trajectory;
@@ -141,7 +164,11 @@ void Trainer::export_kept_best() {
 
 void Trainer::resume(const RunDir& dir, const Checkpoint& checkpoint, ResumePoint from) {
   const RunState& state = from.state;
-  if (state.best) restore_best(dir, *state.best);
+  if (state.best) {
+    const StoredAs as_it_was(checkpoint, model().parameters());
+    restore_best(dir, *state.best);
+  }
+  if (state.best && !from.changes.empty()) best_weights_ = hash_of_tensors(model().parameters());
   load_weights(checkpoint, model().parameters());
   const bool same_rule = !any_begins_with(from.changes, "optimizer.type");
   if (same_rule) {
