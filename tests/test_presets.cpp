@@ -101,21 +101,21 @@ void check_preset(const char* name, const List& list, const std::set<std::string
   CAPTURE(name);
   const Policy policy = Policy::load(name);
   std::set<std::string> listed;
-  for (const auto& [theirs, ours, rule] : rows_of(list)) {
-    CAPTURE(theirs);
-    if (left_out.contains(theirs)) continue;
-    listed.insert(ours);
-    const OpSchema* op = find_op(ours);
+  for (const Row& row : rows_of(list)) {
+    CAPTURE(row.name);
+    if (left_out.contains(row.name)) continue;
+    listed.insert(row.op);
+    const OpSchema* op = find_op(row.op);
     const amp::PolicyRows& where = op ? policy.rows : policy.absent;
-    REQUIRE(where.contains(ours));
-    CHECK(where.at(ours) == rule);
-    if (op) CHECK(policy.rule_of(*op) == rule);
+    REQUIRE(where.contains(row.op));
+    CHECK(where.at(row.op) == row.rule);
+    if (op) CHECK(policy.rule_of(*op) == row.rule);
   }
   for (const amp::PolicyRows* where : {&policy.rows, &policy.absent}) {
-    for (const auto& [op, rule] : *where) {
-      CAPTURE(op);
-      CHECK(listed.contains(op));
-      CHECK((find_op(op) != nullptr) == (where == &policy.rows));
+    for (const auto& entry : *where) {
+      CAPTURE(entry.first);
+      CHECK(listed.contains(entry.first));
+      CHECK((find_op(entry.first) != nullptr) == (where == &policy.rows));
     }
   }
   for (const OpSchema* op : registry()) {
@@ -265,10 +265,10 @@ TEST_CASE("presets: parameters of 16 bits train, with gradients in f32") {
     }();
     CHECK(loss.dtype() == DType::f32);
     autograd::backward(loss);
-    for (const auto& [name, tensor] : all) {
-      CAPTURE(name);
-      REQUIRE(tensor.leaf().gradient);
-      CHECK(tensor.leaf().gradient.raw.dtype() == DType::f32);
+    for (const NamedTensor& parameter : all) {
+      CAPTURE(parameter.name);
+      REQUIRE(parameter.tensor.leaf().gradient);
+      CHECK(parameter.tensor.leaf().gradient.raw.dtype() == DType::f32);
     }
   }
 }
