@@ -26,8 +26,9 @@ LAYERS = {
     "models": {"nn", "ops", "autograd", "data", "core"},
     "tools/config": LIBRARY,
     "tools/trainer": LIBRARY | {"tools/config"},
-    "tools": LIBRARY | {"tools/config", "tools/trainer"},
-    "tests": LIBRARY | {"tools/config", "tools/trainer", "tools"},
+    "tools/teach": LIBRARY | {"tools/config", "tools/trainer"},
+    "tools": LIBRARY | {"tools/config", "tools/trainer", "tools/teach"},
+    "tests": LIBRARY | {"tools/config", "tools/trainer", "tools/teach", "tools"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
@@ -82,6 +83,8 @@ def self_test():
         ("tools/trainer/trainer.h", "tools/config/fields.h", True),
         ("tools/trainer/trainer.h", "tools/verbs.h", False), ("tools/train.cpp", "tools/trainer/trainer.h", True),
         ("tools/train.cpp", "tests/shared.h", False), ("tests/test_half.cpp", "tools/trainer/trainer.h", True),
+        ("tools/teach/bits.h", "tools/trainer/json.h", True), ("tools/trainer/json.h", "tools/teach/bits.h", False),
+        ("tools/teach/bits.h", "tools/svg.h", False), ("tools/cmd_teach.cpp", "tools/teach/bits.h", True),
         ("core/tensor.h", "tensor.h", False),
     ]
     failed = 0

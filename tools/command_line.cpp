@@ -123,6 +123,9 @@ void CommandLine::check_verb(const Words& arguments) const {
 
 std::string CommandLine::run(Words arguments) {
   check_verb(arguments);
+  for (std::string& word : arguments) {
+    if (word == "-inf" || word == "-nan") word.insert(0, 1, ' ');  // numbers, as -1 is, where the parser sees options
+  }
   std::reverse(arguments.begin(), arguments.end());  // the order that the parser wants
   try {
     app_->parse(std::move(arguments));

@@ -1,0 +1,237 @@
+#include "tools/svg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mixtape::tools {
+namespace {
+
+constexpr double width = 760, plot_left = 92, plot_right = 740, plot_top = 44, plot_bottom = 344, legend_line = 20;
+constexpr size_t styles = 6;
+
+/// Colours in pairs, for light and for dark paper, each pair at least 3:1 against its paper.
+constexpr const char* style_sheet =
+    "<style>\n"
+    ".chart{--paper:#fff;--ink:#1c1c1c;--grid:#dcdcdc;--s0:#0b61a4;--s1:#b3470c;--s2:#1b7a46;--s3:#8a3a9c;--s4:#8a6d00;"
+    "--s5:#5b6470;font-family:sans-serif;font-size:13px}\n"
+    "@media (prefers-color-scheme:dark){.chart{--paper:#17191d;--ink:#ececec;--grid:#3b3f46;--s0:#6cb4f5;--s1:#f2955c;"
+    "--s2:#63c78e;--s3:#d48be6;--s4:#d9b93b;--s5:#a9b2bd}}\n"
+    ".chart .paper{fill:var(--paper)}.chart text{fill:var(--ink)}.chart .grid{stroke:var(--grid);fill:none}\n"
+    ".chart .axis,.chart .rule{stroke:var(--ink);fill:none}.chart .rule{stroke-dasharray:2 3}\n"
+    ".chart .line{fill:none;stroke-width:2.2}.chart .title{font-size:15px;font-weight:bold}\n"
+    ".chart .l0{stroke:var(--s0)}.chart .l1{stroke:var(--s1);stroke-dasharray:8 4}"
+    ".chart .l2{stroke:var(--s2);stroke-dasharray:3 3}.chart .l3{stroke:var(--s3);stroke-dasharray:12 3 3 3}"
+    ".chart .l4{stroke:var(--s4);stroke-dasharray:16 6}.chart .l5{stroke:var(--s5);stroke-dasharray:1 4}\n"
+    ".chart .b0{fill:var(--s0)}.chart .b1{fill:var(--s1)}.chart .b2{fill:var(--s2)}.chart .b3{fill:var(--s3)}"
+    ".chart .b4{fill:var(--s4)}.chart .b5{fill:var(--s5)}\n"
+    "</style>\n";
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+std::string text_at(double x, double y, const std::string& text, const char* anchor, const std::string& more = "") {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more,
+                     escaped(text));
+}
+
+/// A distance of the form 1, 2 or 5 times a power of ten, so that about `parts` of them fill the range.
+double nice_step(double range, int parts) {
+  const double raw = range / parts, power = std::pow(10.0, std::floor(std::log10(raw)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (raw <= factor * power) return factor * power;
+  }
+  return 10 * power;
+}
+
+/// The value in which an axis is divided evenly: itself, or its logarithm. NaN where it has none.
+double even(const SvgAxis& axis, double value) {
+  if (axis.kind == AxisKind::log2) return value > 0 ? std::log2(value) : std::numeric_limits<double>::quiet_NaN();
+  if (axis.kind == AxisKind::log10) return value > 0 ? std::log10(value) : std::numeric_limits<double>::quiet_NaN();
+  return value;
+}
+
+struct Tick {
+  double at;  // in the even value
+  std::string text;
+};
+
+std::vector<Tick> ticks(const SvgAxis& axis) {
+  std::vector<Tick> out;
+  if (axis.kind == AxisKind::names) {
+    for (size_t i = 0; i < axis.names.size(); ++i) out.push_back({static_cast<double>(i) + 0.5, axis.names[i]});
+    return out;
+  }
+  const double low = even(axis, axis.low), high = even(axis, axis.high);
+  const bool logarithmic = axis.kind != AxisKind::linear;
+  const double step = logarithmic ? std::max(1.0, nice_step(high - low, 8)) : nice_step(high - low, 6);
+  const double slack = (high - low) * 1e-9;
+  for (double k = std::ceil((low - slack) / step); k * step <= high + slack; ++k) {
+    const double at = k * step;
+    const char* base = axis.kind == AxisKind::log2 ? "2^" : "10^";
+    out.push_back({at, logarithmic ? fmt::format("{}{:.0f}", base, at) : fmt::format("{:.7g}", at == 0 ? 0 : at)});
+  }
+  return out;
+}
+
+}  // namespace
+
+SvgAxis SvgAxis::of_names(std::string title, std::vector<std::string> names) {
+  const double count = static_cast<double>(names.size());
+  return {std::move(title), 0, count, AxisKind::names, std::move(names)};
+}
+
+SvgAxis SvgAxis::around(std::string title, const std::vector<double>& values, AxisKind kind) {
+  SvgAxis out{std::move(title), 1, 1, kind};
+  bool any = false;
+  for (const double value : values) {
+    if (!std::isfinite(value) || !std::isfinite(even(out, value))) continue;
+    out.low = any ? std::min(out.low, value) : value;
+    out.high = any ? std::max(out.high, value) : value;
+    any = true;
+  }
+  if (kind != AxisKind::linear) {
+    if (out.low == out.high) out.high = out.low * 2;
+    return out;
+  }
+  const double room = out.low == out.high ? std::max(1e-9, std::abs(out.low) * 1e-3) : (out.high - out.low) * 0.05;
+  out.low -= room;
+  out.high += room;
+  return out;
+}
+
+/// From data to places on the paper.
+struct SvgChart::Frame {
+  const SvgAxis &x, &y;
+
+  static double share(const SvgAxis& axis, double value) {
+    const double low = even(axis, axis.low), high = even(axis, axis.high);
+    return (even(axis, value) - low) / (high - low);
+  }
+  double right(double value) const { return plot_left + share(x, value) * (plot_right - plot_left); }
+  double down(double value) const { return plot_bottom - share(y, value) * (plot_bottom - plot_top); }
+  bool holds(const Point& p) const { return std::isfinite(right(p.first)) && std::isfinite(down(p.second)); }
+};
+
+SvgChart::SvgChart(std::string title, SvgAxis x, SvgAxis y)
+    : title_(std::move(title)), x_(std::move(x)), y_(std::move(y)) {}
+
+SvgChart::Frame SvgChart::frame() const { return {x_, y_}; }
+
+size_t SvgChart::series(const std::string& label) {
+  const auto known = std::find_if(series_.begin(), series_.end(), [&](const Series& s) { return s.label == label; });
+  if (known != series_.end()) return static_cast<size_t>(known - series_.begin());
+  series_.push_back({label});
+  return series_.size() - 1;
+}
+
+void SvgChart::line(const std::string& label, const std::vector<Point>& points) {
+  const Frame on = frame();
+  const size_t index = series(label), style = index % styles;
+  series_[index].is_line = true;
+  std::string places;
+  const auto end_piece = [&] {
+    if (!places.empty()) drawn_ += fmt::format("<polyline class=\"line l{}\" points=\"{}\"/>\n", style, places);
+    places.clear();
+  };
+  for (const Point& p : points) {
+    if (on.holds(p))
+      places += fmt::format("{}{:.1f},{:.1f}", places.empty() ? "" : " ", on.right(p.first), on.down(p.second));
+    else
+      end_piece();
+  }
+  end_piece();
+}
+
+void SvgChart::box(const std::string& label, Point from, Point to) {
+  const Frame on = frame();
+  const size_t style = series(label) % styles;
+  if (!on.holds(from) || !on.holds(to)) return;
+  const auto [left, right] = std::minmax({on.right(from.first), on.right(to.first)});
+  const auto [top, bottom] = std::minmax({on.down(from.second), on.down(to.second)});
+  drawn_ += fmt::format("<rect class=\"b{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>\n", style,
+                        left, top, right - left, bottom - top);
+}
+
+void SvgChart::note(Point at, const std::string& text) {
+  const Frame on = frame();
+  if (on.holds(at)) drawn_ += text_at(on.right(at.first), on.down(at.second), text, "middle");
+}
+
+void SvgChart::rule(double x, const std::string& text) {
+  const Frame on = frame();
+  if (!std::isfinite(on.right(x))) return;
+  drawn_ += fmt::format("<path class=\"rule\" d=\"M{0:.1f} {1:.1f}V{2:.1f}\"/>\n", on.right(x), plot_top, plot_bottom);
+  drawn_ += text_at(on.right(x), plot_top + 14, text, "middle");
+}
+
+std::string SvgChart::axes() const {
+  const auto place = [](const SvgAxis& axis, double at, double low, double high) {
+    const double first = even(axis, axis.low), last = even(axis, axis.high);
+    return low + (at - first) / (last - first) * (high - low);
+  };
+  std::string out;
+  for (const Tick& tick : ticks(x_)) {
+    const double x = place(x_, tick.at, plot_left, plot_right);
+    out += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n", x, plot_top, plot_bottom);
+    out += text_at(x, plot_bottom + 18, tick.text, "middle");
+  }
+  for (const Tick& tick : ticks(y_)) {
+    const double y = place(y_, tick.at, plot_bottom, plot_top);
+    if (y_.kind != AxisKind::names)
+      out += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", plot_left, y, plot_right);
+    out += text_at(plot_left - 8, y + 4, tick.text, "end");
+  }
+  out += fmt::format("<path class=\"axis\" d=\"M{0:.1f} {1:.1f}V{2:.1f}H{3:.1f}\"/>\n", plot_left, plot_top,
+                     plot_bottom, plot_right);
+  out += text_at((plot_left + plot_right) / 2, plot_bottom + 40, x_.title, "middle");
+  if (y_.title.empty()) return out;
+  const double middle = (plot_top + plot_bottom) / 2;
+  return out + text_at(16, middle, y_.title, "middle", fmt::format(" transform=\"rotate(-90 16 {:.1f})\"", middle));
+}
+
+std::string SvgChart::legend() const {
+  std::string out;
+  double y = plot_bottom + 66;
+  for (size_t i = 0; i < series_.size(); ++i, y += legend_line) {
+    if (series_[i].is_line)
+      out += fmt::format("<path class=\"line l{}\" d=\"M{:.1f} {:.1f}h36\"/>\n", i % styles, plot_left, y - 4);
+    else
+      out += fmt::format("<rect class=\"b{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"36\" height=\"12\"/>\n", i % styles,
+                         plot_left, y - 11);
+    out += text_at(plot_left + 46, y, series_[i].label, "start");
+  }
+  return out;
+}
+
+std::string SvgChart::text() const {
+  const double height = plot_bottom + 60 + legend_line * static_cast<double>(series_.size());
+  std::string out = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n",
+      width, height, escaped(title_));
+  out += style_sheet;
+  out += fmt::format("<rect class=\"paper\" width=\"{:.0f}\" height=\"{:.0f}\"/>\n", width, height);
+  out += text_at(plot_left, 26, title_, "start", " class=\"title\"") + axes();
+  // An inner svg cuts what lies outside of it, and needs no id that could come twice in a page.
+  out += fmt::format(
+      "<svg x=\"{0:.0f}\" y=\"{1:.0f}\" width=\"{2:.0f}\" height=\"{3:.0f}\" viewBox=\"{0:.0f} {1:.0f} "
+      "{2:.0f} {3:.0f}\">\n",
+      plot_left, plot_top, plot_right - plot_left, plot_bottom - plot_top);
+  return out + drawn_ + "</svg>\n" + legend() + "</svg>\n";
+}
+
+}  // namespace mixtape::tools
