@@ -3,8 +3,6 @@
 //
 // Left for other commands, because they are about a step or a scaler and not about a format:
 //   clip a gradient of scaled norm 65536 to 1.0, then unscale   teach break --clip-before-unscale
-// and its optimizer and scaler rows as they act in a run (test_half.cpp, test_scale_state.cpp and test_optim.cpp hold
-// the library to them).
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -99,7 +97,7 @@ constexpr Figure of_others[] = {
     {"bf16 0.02 + 2e-5", "swallow --dtype bf16 --weight 0.02 --update 2e-5 --steps 1", "/low/moved", 0},
     {"half an ulp there", "swallow --dtype bf16 --weight 0.02 --update 2e-5", "/half_ulp_above", 6.1e-5, 1e-3},
     {"bf16 1.0, 100 steps of -6e-4", "swallow --dtype bf16 --update -6e-4", "/low/end", 1},
-    {"in fp32", "swallow --dtype bf16 --update -6e-4", "/master/end", 0.94, 1e-6},
+    {"in fp32", "swallow --dtype bf16 --update -6e-4", "/master/end", 0.94, 5e-6},
     {"half an ulp below 1, half", "swallow", "/half_ulp_below", 2.4e-4, 2e-2},
     {"half an ulp below 1, bf16", "swallow --dtype bf16", "/half_ulp_below", 2.0e-3, 3e-2},
     {"half: ones stall", "accumulate", "/methods/0/sum", 2048},
@@ -137,9 +135,10 @@ double number_at(const json& document, const std::string& place) {
 }
 
 void check_figure(const Figure& figure) {
-  CAPTURE(figure.fact);
-  CAPTURE(figure.command);
-  const ProgramResult result = run_program(std::string("teach ") + figure.command + " --json");
+  const std::string fact = figure.fact, command = std::string("teach ") + figure.command + " --json";
+  CAPTURE(fact);
+  CAPTURE(command);
+  const ProgramResult result = run_program(command);
   REQUIRE(result.exit_code == 0);
   const double value = number_at(json::parse(result.out), figure.place);
   CAPTURE(value);

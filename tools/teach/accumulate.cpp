@@ -197,10 +197,10 @@ std::string accumulate_text(const Accumulate& lesson) {
   if (!options.random && lesson.term != options.value)
     out += fmt::format(", in {} {}", lesson.format.name, decimal(lesson.term));
   out += fmt::format("; their exact sum is {}\n\n", decimal(lesson.exact));
-  out += fmt::format("{:<42}{:<18}{:<12}{}\n", "method", "sum", "rel error", "terms that changed nothing");
+  out += fmt::format("{:<42}{:<20}{:<12}{}\n", "method", "sum", "rel error", "terms that changed nothing");
   for (const Method& method : lesson.methods) {
     std::string line =
-        fmt::format("{:<42}{:<18}{:<12}", method.name, decimal(method.sum),
+        fmt::format("{:<42}{:<20}{:<12}", method.name, decimal(method.sum),
                     std::isnan(method.relative_error) ? "nan" : fmt::format("{:+.1e}", method.relative_error));
     if (method.lost > 0) line += fmt::format("{}", method.lost);
     if (method.stalled_after)

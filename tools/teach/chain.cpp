@@ -22,14 +22,15 @@ double error_against(double value, double exact, double largest) {
   return value == exact ? 0 : std::abs(value - exact) / (largest > 0 ? largest : 1);
 }
 
-Fault fault_of(double value, double exact, double error, DType dtype) {
+Fault fault_of(double value, double exact, double error, const Format& format) {
   if (error == infinite) return Fault::overflow;
-  if (value == 0 && exact != 0) return Fault::underflow;
-  return error > 8 * eps(dtype) ? Fault::rounding : Fault::none;
+  if (value == 0 && exact != 0 && std::abs(exact) <= format.underflow) return Fault::underflow;
+  return error > 8 * format.epsilon ? Fault::rounding : Fault::none;
 }
 
 ChainStep compare(const std::string& name, const Tensor& low, const Tensor& f32, const Tensor& f64) {
   const std::vector<double> values = to_vector(low), wide = to_vector(f32), exact = to_vector(f64);
+  const Format format = format_of(low.dtype());
   double largest = 0;
   for (const double x : exact) largest = std::isfinite(x) ? std::max(largest, std::abs(x)) : largest;
   ChainStep step;
@@ -37,7 +38,7 @@ ChainStep compare(const std::string& name, const Tensor& low, const Tensor& f32,
   size_t shown = 0;
   for (size_t i = 0; i < exact.size(); ++i) {
     const double error = error_against(values[i], exact[i], largest);
-    const Fault fault = fault_of(values[i], exact[i], error, low.dtype());
+    const Fault fault = fault_of(values[i], exact[i], error, format);
     // A number that became 0 is worse than one that is a little off.
     const bool worse = fault == step.fault ? error > step.low_error : step.fault == Fault::none;
     if (worse || (fault == Fault::overflow && step.fault != Fault::overflow)) {
@@ -64,7 +65,7 @@ std::string one_digit(double error) { return fmt::format("{:.1e}", error); }
 
 std::string step_line(const Format& format, const ChainStep& step, bool first_wrong) {
   std::string line =
-      fmt::format("   {:<18}{:<18}{:<18}{:<18}{:<10}{:<10}", step.name, decimal(step.low), decimal(step.f32),
+      fmt::format("   {:<18}{:<20}{:<20}{:<20}{:<10}{:<10}", step.name, decimal(step.low), decimal(step.f32),
                   decimal(step.exact), one_digit(step.low_error), one_digit(step.f32_error));
   if (first_wrong) line += fmt::format("<- first wrong in {}: {}", format.name, name_of(step.fault));
   return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
@@ -136,7 +137,7 @@ std::string chain_text(const ChainLesson& lesson) {
   for (const Chain& chain : lesson.chains) {
     out += fmt::format("\n{}. {}\n", ++number, chain.title);
     const std::string error = fmt::format("err {}", lesson.format.name);
-    out += fmt::format("   {:<18}{:<18}{:<18}{:<18}{:<10}{}\n", "step, worst place", lesson.format.name, "fp32", "f64",
+    out += fmt::format("   {:<18}{:<20}{:<20}{:<20}{:<10}{}\n", "step, worst place", lesson.format.name, "fp32", "f64",
                        error, "err fp32");
     const std::optional<size_t> wrong = chain.first_wrong();
     for (size_t i = 0; i < chain.steps.size(); ++i) out += step_line(lesson.format, chain.steps[i], wrong == i);

@@ -29,7 +29,7 @@ struct ChainStep {
   std::string name;
   double low = 0, f32 = 0, exact = 0;  ///< at the element where the 16-bit result is worst
   double low_error = 0, f32_error = 0;
-  /// What is wrong in 16 bits: inf or NaN, 0 for what is not 0, or an error of more than eight epsilon.
+  /// What is wrong in 16 bits: inf or NaN, 0 for a number too small to be one, or an error of more than eight epsilon.
   Fault fault = Fault::none;
 };
 

@@ -41,7 +41,7 @@ std::string table_line(std::string_view title, const std::vector<Format>& format
 
 std::string walk_text(const ScaleWalk& walk) {
   return fmt::format(
-      "the scale itself, a float32 from {} on: {} back-offs until it is below 1, {} until 1/scale is inf,\n"
+      "the scale itself, an fp32 from {} on: {} back-offs until it is below 1, {} until 1/scale is inf,\n"
       "{} until it is 0; {} growths, {} clean updates, until it is inf\n",
       decimal(walk.start), walk.backoffs_below_one, walk.backoffs_inverse_inf, walk.backoffs_zero, walk.growths_inf,
       walk.clean_updates_inf);

@@ -28,9 +28,9 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /// A formula, from left to right. Each function takes what it can and leaves at_ behind it.
-class Formula {
+class FormulaReader {
  public:
-  explicit Formula(std::string_view text) : text_(text) {}
+  explicit FormulaReader(std::string_view text) : text_(text) {}
 
   double all() {
     const double value = sum();
@@ -139,11 +139,11 @@ class Formula {
 
   /// Brackets, signs and powers nest through factor() alone.
   struct Depth {
-    explicit Depth(Formula& formula) : of(formula) {
+    explicit Depth(FormulaReader& formula) : of(formula) {
       if (++of.depth_ > deepest) of.complain(message("nests more than ", deepest, " deep"));
     }
     ~Depth() { --of.depth_; }
-    Formula& of;
+    FormulaReader& of;
   };
 
   std::string_view text_;
@@ -226,7 +226,7 @@ Number parse_number(std::string_view text, const std::optional<Format>& pattern_
   text = without_blanks(text);
   if (text.size() > longest_number) fail_value(text, message("expected at most ", longest_number, " characters"));
   if (text.starts_with("0x") || text.starts_with("0X")) return parse_pattern(text, pattern_of);
-  Number out{std::string(text), Formula(text).all(), 0, {}};
+  Number out{std::string(text), FormulaReader(text).all(), 0, {}};
   out.unrounded = out.value;
   if (const std::string_view magnitude = plain_decimal(text); !magnitude.empty())
     out.unrounded = std::copysign(rounded_to_odd(magnitude, std::abs(out.value)), out.value);

@@ -62,10 +62,10 @@ std::string swallow_text(const Swallow& lesson) {
       "half an ulp at {} is {:.2e} upwards, {:.2e} downwards: a smaller update changes nothing there\n\n",
       start, name, lesson.options.steps, decimal(lesson.options.update), start, lesson.half_ulp_above,
       lesson.half_ulp_below);
-  out += fmt::format("{:>8}  {:<18}{:<18}{}\n", "step", name + " alone", "fp32 master", copy);
+  out += fmt::format("{:>8}  {:<20}{:<20}{}\n", "step", name + " alone", "fp32 master", copy);
   for (const int64_t step : shown_steps(lesson.options.steps)) {
     const auto at = static_cast<size_t>(step);
-    out += fmt::format("{:>8}  {:<18}{:<18}{}\n", step, decimal(lesson.low.weight[at]),
+    out += fmt::format("{:>8}  {:<20}{:<20}{}\n", step, decimal(lesson.low.weight[at]),
                        decimal(lesson.master.weight[at]), decimal(lesson.copy[at]));
   }
   return out + fmt::format("\nupdates that changed it: {} alone {} of {}, fp32 master {} of {}\n", name,
