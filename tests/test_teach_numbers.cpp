@@ -4,11 +4,14 @@
 
 #include <charconv>
 #include <cmath>
+#include <functional>
 
-#include "core/rng.h"
+#include "core/factory.h"
 #include "tests/shared.h"
+#include "tools/teach/accumulate.h"
 #include "tools/teach/bits.h"
 #include "tools/teach/quiz.h"
+#include "tools/teach/swallow.h"
 
 namespace mixtape::teach {
 namespace {
@@ -149,6 +152,45 @@ TEST_CASE("teach numbers: formulas") {
   CHECK(contains(error_text([&] { value("exp 1"); }), "expected ( after exp"));
   CHECK(contains(error_text([&] { value("1 2"); }), "operator"));
   CHECK(contains(error_text([&] { value(std::string(60, '-').append("1").c_str()); }), "deep"));
+}
+
+TEST_CASE("teach numbers: sums and walks are those of loops that are written down here") {
+  const AccumulateOptions options{.dtype = DType::bf16, .n = 1000, .value = 0.3, .random = true, .seed = 3};
+  const Accumulate sums = accumulate(options);
+  const std::vector<double> terms =
+      to_vector(rand_uniform({1000}, {.seed = 3, .stream = rng_stream::test}, 0, 0.6, DType::bf16));
+  const Format f = format_of(DType::bf16);
+  double exact = 0, running = 0, kahan = 0, lost = 0;
+  int64_t unchanged = 0;
+  for (const double x : terms) {
+    exact += x;
+    unchanged += rounded(f, running + x) == running && x != 0;
+    running = rounded(f, running + x);
+    const double y = rounded(f, x - lost), t = rounded(f, kahan + y);
+    lost = rounded(f, rounded(f, t - kahan) - y);
+    kahan = t;
+  }
+  const std::function<double(size_t, size_t)> halves = [&](size_t from, size_t count) {
+    return count == 1 ? terms[from] : rounded(f, halves(from, count / 2) + halves(from + count / 2, count / 2));
+  };
+  CHECK(sums.exact == exact);
+  CHECK(sums.methods[0].sum == running);
+  CHECK(sums.methods[0].lost == unchanged);
+  CHECK(sums.methods[2].sum == kahan);
+  CHECK(sums.methods[0].curve.size() == sums.at.size());
+  CHECK(accumulate({.dtype = DType::bf16, .n = 512, .value = 0.3, .random = true, .seed = 3}).methods[1].sum ==
+        halves(0, 512));
+
+  const Swallow walks = swallow({.dtype = DType::f16, .weight = 0.3, .update = 1.3e-4, .steps = 1000});
+  float low = static_cast<float>(rounded(format_of(DType::f16), 0.3)), master = 0.3f;
+  for (size_t step = 1; step <= 1000; ++step) {
+    low = static_cast<float>(rounded(format_of(DType::f16), static_cast<double>(low + 1.3e-4f)));
+    master += 1.3e-4f;
+    CHECK(walks.low.weight[step] == static_cast<double>(low));
+    CHECK(walks.master.weight[step] == static_cast<double>(master));
+  }
+  CHECK(walks.master.moved == 1000);
+  CHECK(walks.low.moved < 1000);
 }
 
 TEST_CASE("teach numbers: quiz questions have the answers that the formats give") {

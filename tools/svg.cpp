@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -12,22 +13,35 @@ namespace {
 constexpr double width = 760, plot_left = 92, plot_right = 740, plot_top = 44, plot_bottom = 344, legend_line = 20;
 constexpr size_t styles = 6;
 
-/// Colours in pairs, for light and for dark paper, each pair at least 3:1 against its paper.
-constexpr const char* style_sheet =
-    "<style>\n"
-    ".chart{--paper:#fff;--ink:#1c1c1c;--grid:#dcdcdc;--s0:#0b61a4;--s1:#b3470c;--s2:#1b7a46;--s3:#8a3a9c;--s4:#8a6d00;"
-    "--s5:#5b6470;font-family:sans-serif;font-size:13px}\n"
-    "@media (prefers-color-scheme:dark){.chart{--paper:#17191d;--ink:#ececec;--grid:#3b3f46;--s0:#6cb4f5;--s1:#f2955c;"
-    "--s2:#63c78e;--s3:#d48be6;--s4:#d9b93b;--s5:#a9b2bd}}\n"
-    ".chart .paper{fill:var(--paper)}.chart text{fill:var(--ink)}.chart .grid{stroke:var(--grid);fill:none}\n"
-    ".chart .axis,.chart .rule{stroke:var(--ink);fill:none}.chart .rule{stroke-dasharray:2 3}\n"
-    ".chart .line{fill:none;stroke-width:2.2}.chart .title{font-size:15px;font-weight:bold}\n"
-    ".chart .l0{stroke:var(--s0)}.chart .l1{stroke:var(--s1);stroke-dasharray:8 4}"
-    ".chart .l2{stroke:var(--s2);stroke-dasharray:3 3}.chart .l3{stroke:var(--s3);stroke-dasharray:12 3 3 3}"
-    ".chart .l4{stroke:var(--s4);stroke-dasharray:16 6}.chart .l5{stroke:var(--s5);stroke-dasharray:1 4}\n"
-    ".chart .b0{fill:var(--s0)}.chart .b1{fill:var(--s1)}.chart .b2{fill:var(--s2)}.chart .b3{fill:var(--s3)}"
-    ".chart .b4{fill:var(--s4)}.chart .b5{fill:var(--s5)}\n"
-    "</style>\n";
+struct Palette {
+  const char *paper, *ink, *grid;
+  std::array<const char*, styles> series;  // each at least 3:1 against the paper
+};
+constexpr Palette light = {
+    "#fff", "#1c1c1c", "#dcdcdc", {"#0b61a4", "#b3470c", "#1b7a46", "#8a3a9c", "#8a6d00", "#5b6470"}};
+constexpr Palette dark = {
+    "#17191d", "#ececec", "#3b3f46", {"#6cb4f5", "#f2955c", "#63c78e", "#d48be6", "#d9b93b", "#a9b2bd"}};
+constexpr std::array<const char*, styles> dashes = {"none", "8 4", "3 3", "12 3 3 3", "16 6", "1 4"};
+
+/// Plain rules instead of variables, which not every viewer knows.
+std::string colours(const Palette& palette) {
+  std::string out = fmt::format(
+      ".chart .paper{{fill:{0}}}.chart text{{fill:{1}}}.chart .axis,.chart .rule{{stroke:{1}}}.chart "
+      ".grid{{stroke:{2}}}\n",
+      palette.paper, palette.ink, palette.grid);
+  for (size_t i = 0; i < styles; ++i)
+    out += fmt::format(".chart .l{0}{{stroke:{1}}}.chart .b{0}{{fill:{1}}}\n", i, palette.series[i]);
+  return out;
+}
+
+std::string style_sheet() {
+  std::string out =
+      "<style>\n.chart{font-family:sans-serif;font-size:13px}.chart .title{font-size:15px;font-weight:bold}\n"
+      ".chart .line,.chart .axis,.chart .rule,.chart .grid{fill:none}.chart .line{stroke-width:2.2}"
+      ".chart .rule{stroke-dasharray:2 3}\n";
+  for (size_t i = 0; i < styles; ++i) out += fmt::format(".chart .l{}{{stroke-dasharray:{}}}\n", i, dashes[i]);
+  return out + colours(light) + "@media (prefers-color-scheme:dark){\n" + colours(dark) + "}\n</style>\n";
+}
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -60,7 +74,6 @@ double nice_step(double range, int parts) {
 /// The value in which an axis is divided evenly: itself, or its logarithm. NaN where it has none.
 double even(const SvgAxis& axis, double value) {
   if (axis.kind == AxisKind::log2) return value > 0 ? std::log2(value) : std::numeric_limits<double>::quiet_NaN();
-  if (axis.kind == AxisKind::log10) return value > 0 ? std::log10(value) : std::numeric_limits<double>::quiet_NaN();
   return value;
 }
 
@@ -81,8 +94,7 @@ std::vector<Tick> ticks(const SvgAxis& axis) {
   const double slack = (high - low) * 1e-9;
   for (double k = std::ceil((low - slack) / step); k * step <= high + slack; ++k) {
     const double at = k * step;
-    const char* base = axis.kind == AxisKind::log2 ? "2^" : "10^";
-    out.push_back({at, logarithmic ? fmt::format("{}{:.0f}", base, at) : fmt::format("{:.7g}", at == 0 ? 0 : at)});
+    out.push_back({at, logarithmic ? fmt::format("2^{:.0f}", at) : fmt::format("{:.7g}", at == 0 ? 0 : at)});
   }
   return out;
 }
@@ -166,11 +178,6 @@ void SvgChart::box(const std::string& label, Point from, Point to) {
                         left, top, right - left, bottom - top);
 }
 
-void SvgChart::note(Point at, const std::string& text) {
-  const Frame on = frame();
-  if (on.holds(at)) drawn_ += text_at(on.right(at.first), on.down(at.second), text, "middle");
-}
-
 void SvgChart::rule(double x, const std::string& text) {
   const Frame on = frame();
   if (!std::isfinite(on.right(x))) return;
@@ -223,7 +230,7 @@ std::string SvgChart::text() const {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n",
       width, height, escaped(title_));
-  out += style_sheet;
+  out += style_sheet();
   out += fmt::format("<rect class=\"paper\" width=\"{:.0f}\" height=\"{:.0f}\"/>\n", width, height);
   out += text_at(plot_left, 26, title_, "start", " class=\"title\"") + axes();
   // An inner svg cuts what lies outside of it, and needs no id that could come twice in a page.

@@ -7,7 +7,7 @@
 
 namespace mixtape::tools {
 
-enum class AxisKind { linear, log2, log10, names };
+enum class AxisKind { linear, log2, names };
 
 struct SvgAxis {
   std::string title;
@@ -20,7 +20,7 @@ struct SvgAxis {
   static SvgAxis around(std::string title, const std::vector<double>& values, AxisKind kind = AxisKind::linear);
 };
 
-/// Lines, boxes and notes in data coordinates over two axes. Things of one label share a colour and a line of the
+/// Lines, boxes and rules in data coordinates over two axes. Things of one label share a colour and a line of the
 /// legend; lines differ in their dashes too, for eyes and printers without colours. What lies outside the axes is cut.
 class SvgChart {
  public:
@@ -32,8 +32,6 @@ class SvgChart {
   void line(const std::string& label, const std::vector<Point>& points);
   /// A bar of a histogram, a range: the rectangle between two corners.
   void box(const std::string& label, Point from, Point to);
-  /// A text beside a place.
-  void note(Point at, const std::string& text);
   /// A line across the whole chart at x, with its text at the top.
   void rule(double x, const std::string& text);
 

@@ -36,17 +36,17 @@ SvgChart teach_picture(const std::vector<teach::Format>& formats, std::optional<
       ends.push_back(format.smallest / by);
       ends.push_back(format.largest / by);
     }
-    names.emplace_back(format.name);
-    if (scale) names.push_back(std::string(format.name) + ", scaled");
+    // The first comes last: rows count from below.
+    names.insert(names.begin(), std::string(format.name));
+    if (scale) names.insert(names.begin(), std::string(format.name) + " / scale");
   }
   SvgChart chart("What each format can hold", SvgAxis::around("magnitude", ends, AxisKind::log2),
                  SvgAxis::of_names("", names));
-  double row = 0;
+  double row = static_cast<double>(names.size());
   for (const teach::Format& format : formats) {
-    draw_range(chart, format, row++, 1);
-    if (scale) draw_range(chart, format, row++, *scale);
+    draw_range(chart, format, --row, 1);
+    if (scale) draw_range(chart, format, --row, *scale);
   }
-  chart.rule(1, "1");
   return chart;
 }
 
@@ -73,6 +73,7 @@ SvgChart teach_picture(const teach::Accumulate& lesson) {
   chart.line("exact", curve(lesson.at, lesson.exact_curve));
   for (const teach::Method& method : lesson.methods) {
     if (!method.curve.empty()) chart.line(method.name, curve(lesson.at, method.curve));
+    if (method.stalled_after) chart.rule(static_cast<double>(*method.stalled_after), "stalls");
   }
   return chart;
 }
