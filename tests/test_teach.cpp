@@ -35,6 +35,42 @@ constexpr Golden goldens[] = {
     {"quiz_solutions.txt", "quiz --seed 1 --solutions"},
 };
 
+/// What a lesson refuses, and a word of the reason.
+struct Refused {
+  const char *command, *code, *word;
+};
+constexpr Refused refused[] = {
+    {"bits", "E-USAGE", "VALUE"},
+    {"bits abc", "E-TEACH-VALUE", "expected a number"},
+    {"bits 1..2", "E-TEACH-VALUE", "at character 3"},
+    {"bits '2 *'", "E-TEACH-VALUE", "expected a number at character 4"},
+    {"bits '(1'", "E-TEACH-VALUE", "expected )"},
+    {"bits ''", "E-TEACH-VALUE", "expected a number"},
+    {"bits 1e999", "E-TEACH-VALUE", "f64"},
+    {"bits 1,5", "E-TEACH-VALUE", "operator"},
+    {"bits 0x3DCD", "E-TEACH-VALUE", "--of"},
+    {"bits 0x3DCD1 --formats bf16", "E-TEACH-VALUE", "at most 4 hexadecimal digits"},
+    {"bits 0xZZ --formats bf16", "E-TEACH-VALUE", "hexadecimal"},
+    {"bits 0x --formats bf16", "E-TEACH-VALUE", "hexadecimal"},
+    {"bits 1 --formats fp17", "E-TEACH-FORMAT", "did you mean \"fp16\"?"},
+    {"bits 1 --formats fp16,fp16", "E-TEACH-FORMAT", "twice"},
+    {"bits 1 --formats ''", "E-TEACH-FORMAT", "expected fp32, fp16 or bf16"},
+    {"formats --scale 0", "E-SCALE-OPTIONS", "2^-126"},
+    {"formats --scale nan", "E-TEACH-VALUE", "must be finite"},
+    {"swallow --dtype int8", "E-TEACH-FORMAT", "expected fp32, fp16 or bf16"},
+    {"swallow --steps 0", "E-USAGE", "--steps"},
+    {"swallow --weight inf", "E-TEACH-VALUE", "--weight must be finite"},
+    {"accumulate --n 0", "E-USAGE", "--n"},
+    {"accumulate --value x", "E-TEACH-VALUE", "expected a number"},
+    {"softmax --dtype fp32", "E-TEACH-FORMAT", "16-bit"},
+    {"softmax --scores 1,,2", "E-TEACH-VALUE", "expected a number"},
+    {"layernorm --n 1", "E-USAGE", "--n"},
+    {"quiz --answer 1", "E-TEACH-ANSWERS", "1 answers to 8 questions"},
+    {"quiz --answer 1 --answers -", "E-TEACH-ANSWERS", "one of the two ways"},
+    {"break", "E-NOT-BUILT", "teach break"},
+    {"bit 1", "E-USAGE", "did you mean \"bits\"?"},
+};
+
 json lesson(const std::string& command) {
   const ProgramResult result = run_program("teach " + command + " --json");
   CAPTURE(command);
@@ -190,41 +226,7 @@ TEST_CASE("teach: pictures are well-formed XML, without a number that is none") 
 }
 
 TEST_CASE("teach: what cannot be read is exit 2 and says what would be") {
-  struct Case {
-    const char *command, *code, *word;
-  };
-  constexpr Case cases[] = {
-      {"bits", "E-USAGE", "VALUE"},
-      {"bits abc", "E-TEACH-VALUE", "expected a number"},
-      {"bits 1..2", "E-TEACH-VALUE", "at character 3"},
-      {"bits '2 *'", "E-TEACH-VALUE", "expected a number at character 4"},
-      {"bits '(1'", "E-TEACH-VALUE", "expected )"},
-      {"bits ''", "E-TEACH-VALUE", "expected a number"},
-      {"bits 1e999", "E-TEACH-VALUE", "f64"},
-      {"bits 1,5", "E-TEACH-VALUE", "operator"},
-      {"bits 0x3DCD", "E-TEACH-VALUE", "--of"},
-      {"bits 0x3DCD1 --formats bf16", "E-TEACH-VALUE", "at most 4 hexadecimal digits"},
-      {"bits 0xZZ --formats bf16", "E-TEACH-VALUE", "hexadecimal"},
-      {"bits 0x --formats bf16", "E-TEACH-VALUE", "hexadecimal"},
-      {"bits 1 --formats fp17", "E-TEACH-FORMAT", "did you mean \"fp16\"?"},
-      {"bits 1 --formats fp16,fp16", "E-TEACH-FORMAT", "twice"},
-      {"bits 1 --formats ''", "E-TEACH-FORMAT", "expected fp32, fp16 or bf16"},
-      {"formats --scale 0", "E-SCALE-OPTIONS", "2^-126"},
-      {"formats --scale nan", "E-TEACH-VALUE", "must be finite"},
-      {"swallow --dtype int8", "E-TEACH-FORMAT", "expected fp32, fp16 or bf16"},
-      {"swallow --steps 0", "E-USAGE", "--steps"},
-      {"swallow --weight inf", "E-TEACH-VALUE", "--weight must be finite"},
-      {"accumulate --n 0", "E-USAGE", "--n"},
-      {"accumulate --value x", "E-TEACH-VALUE", "expected a number"},
-      {"softmax --dtype fp32", "E-TEACH-FORMAT", "16-bit"},
-      {"softmax --scores 1,,2", "E-TEACH-VALUE", "expected a number"},
-      {"layernorm --n 1", "E-USAGE", "--n"},
-      {"quiz --answer 1", "E-TEACH-ANSWERS", "1 answers to 8 questions"},
-      {"quiz --answer 1 --answers -", "E-TEACH-ANSWERS", "one of the two ways"},
-      {"break", "E-NOT-BUILT", "teach break"},
-      {"bit 1", "E-USAGE", "did you mean \"bits\"?"},
-  };
-  for (const Case& c : cases) {
+  for (const Refused& c : refused) {
     const std::string command = std::string("teach ") + c.command;
     CAPTURE(command);
     const ProgramResult result = run_program(command);
