@@ -123,8 +123,9 @@ void add_swallow(Verb& group) {
   add_json(verb, *options, "\"dtype\", \"weight\", \"update\", \"steps\", \"low\", \"master\", …");
   verb.action([options] {
     teach::SwallowOptions lesson;
-    lesson.dtype = teach::parse_format(options->dtype).dtype;
-    lesson.weight = teach::parse_finite("--weight", options->weight);
+    const teach::Format format = teach::parse_format(options->dtype);
+    lesson.dtype = format.dtype;
+    lesson.weight = teach::parse_finite("--weight", options->weight, format);
     lesson.update = teach::parse_finite("--update", options->update);
     lesson.steps = options->steps;
     const teach::Swallow result = teach::swallow(lesson);
@@ -150,10 +151,13 @@ void add_accumulate(Verb& group) {
   add_json(verb, *options, "\"dtype\", \"n\", \"value\", \"exact\", \"methods\", …");
   verb.action([options] {
     teach::AccumulateOptions lesson;
-    lesson.dtype = teach::parse_format(options->dtype).dtype;
+    const teach::Format format = teach::parse_format(options->dtype);
+    lesson.dtype = format.dtype;
     lesson.n = options->n;
-    lesson.value = teach::parse_finite("--value", options->value);
     lesson.random = options->random;
+    lesson.value = teach::parse_finite("--value", options->value, format);
+    // Twice the value is the largest that is drawn.
+    if (lesson.random) (void)teach::parse_finite("twice --value", "2*(" + options->value + ")", format);
     lesson.seed = static_cast<uint64_t>(options->seed);
     const teach::Accumulate result = teach::accumulate(lesson);
     show(*options, accumulate_text(result), accumulate_json(result));
@@ -178,10 +182,13 @@ void add_softmax(Verb& group) {
   add_json(verb, *options, "\"seed\", \"dtype\", \"lessons\"");
   verb.action([options] {
     teach::SoftmaxOptions lesson;
-    lesson.dtype = teach::parse_low_format(options->dtype).dtype;
-    lesson.scores = teach::parse_numbers(options->scores);
+    const teach::Format format = teach::parse_low_format(options->dtype);
+    lesson.dtype = format.dtype;
+    lesson.scores = teach::parse_numbers("--scores", options->scores, format);
     lesson.n = options->n;
-    lesson.spread = teach::parse_finite("--spread", options->spread);
+    lesson.spread = teach::parse_finite("--spread", options->spread, format);
+    // Normal numbers reach some seven times their deviation.
+    (void)teach::parse_finite("ten times --spread", "10*(" + options->spread + ")", format);
     lesson.seed = static_cast<uint64_t>(options->seed);
     const teach::ChainLesson result = teach::softmax_lesson(lesson);
     show(*options, chain_text(result), chain_json(result, trainer::Json::object().set("seed", options->seed)));
@@ -207,11 +214,13 @@ void add_layernorm(Verb& group) {
   add_json(verb, *options, "\"seed\", \"dtype\", \"lessons\"");
   verb.action([options] {
     teach::LayerNormOptions lesson;
-    lesson.dtype = teach::parse_low_format(options->dtype).dtype;
+    const teach::Format format = teach::parse_low_format(options->dtype);
+    lesson.dtype = format.dtype;
     lesson.n = options->n;
-    lesson.outlier = teach::parse_finite("--outlier", options->outlier);
-    lesson.mean = teach::parse_finite("--mean", options->mean);
+    lesson.outlier = teach::parse_finite("--outlier", options->outlier, format);
+    lesson.mean = teach::parse_finite("--mean", options->mean, format);
     lesson.eps = teach::parse_finite("--eps", options->eps);
+    if (lesson.eps <= 0) fail(ErrorKind::config, "E-TEACH-VALUE", "--eps = " + options->eps + ": must be > 0");
     lesson.seed = static_cast<uint64_t>(options->seed);
     const teach::ChainLesson result = teach::layernorm_lesson(lesson);
     show(*options, chain_text(result), chain_json(result, trainer::Json::object().set("seed", options->seed)));

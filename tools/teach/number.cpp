@@ -233,20 +233,22 @@ Number parse_number(std::string_view text, const std::optional<Format>& pattern_
   return out;
 }
 
-std::vector<double> parse_numbers(std::string_view text) {
+double parse_finite(std::string_view what, std::string_view text, const Format& format) {
+  const double value = parse_number(text).value;
+  if (!std::isfinite(value)) fail_value(text, message(what, " must be finite"));
+  if (!std::isfinite(rounded(format, value)))
+    fail_value(text, message(what, " is inf in ", format.name, ", which ends at ", decimal(format.largest)));
+  return value;
+}
+
+std::vector<double> parse_numbers(std::string_view what, std::string_view text, const Format& format) {
   std::vector<double> out;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
-    out.push_back(parse_finite("each of the list", text.substr(at, end - at)));
+    out.push_back(parse_finite(what, text.substr(at, end - at), format));
     at = end + 1;
   }
   return out;
-}
-
-double parse_finite(std::string_view what, std::string_view text) {
-  const double value = parse_number(text).value;
-  if (!std::isfinite(value)) fail_value(text, message(what, " must be finite"));
-  return value;
 }
 
 uint32_t code_of(const Format& format, const Number& number) {

@@ -29,10 +29,10 @@ struct Number {
 /// and the roundings fp32() fp16() bf16(); or a bit pattern (0x…) of the format `pattern_of`. Throws E-TEACH-VALUE
 /// (config) with the place in the text.
 Number parse_number(std::string_view text, const std::optional<Format>& pattern_of = {});
-/// Several, with commas between.
-std::vector<double> parse_numbers(std::string_view text);
-/// One that must be finite; `what` names it in the error, E-TEACH-VALUE.
-double parse_finite(std::string_view what, std::string_view text);
+/// One that must be finite, in `format` too; `what` names it in the error, E-TEACH-VALUE.
+double parse_finite(std::string_view what, std::string_view text, const Format& format = format_of(DType::f32));
+/// Several such, with commas between.
+std::vector<double> parse_numbers(std::string_view what, std::string_view text, const Format& format);
 
 /// The bits of the number in a format: its own for a bit pattern of that format, even a signalling NaN's.
 uint32_t code_of(const Format& format, const Number& number);
