@@ -68,6 +68,7 @@ constexpr Refused refused[] = {
     {"swallow --update 1e39", "E-TEACH-VALUE", "--update is inf in fp32"},
     {"accumulate --random --value 40000", "E-TEACH-VALUE", "twice --value is inf in fp16"},
     {"softmax --scores 1,70000", "E-TEACH-VALUE", "--scores is inf in fp16"},
+    {"softmax --scores 1,301", "E-TEACH-VALUE", "within -300 and 300"},
     {"softmax --spread 10000", "E-TEACH-VALUE", "ten times --spread"},
     {"layernorm --eps 0", "E-TEACH-VALUE", "must be > 0"},
     {"layernorm --n 1", "E-USAGE", "--n"},

@@ -185,6 +185,10 @@ void add_softmax(Verb& group) {
     const teach::Format format = teach::parse_low_format(options->dtype);
     lesson.dtype = format.dtype;
     lesson.scores = teach::parse_numbers("--scores", options->scores, format);
+    for (const double score : lesson.scores) {
+      if (score < -300 || score > 300)  // the f64 that shows what is right overflows there too
+        fail(ErrorKind::config, "E-TEACH-VALUE", "--scores = " + options->scores + ": must lie within -300 and 300");
+    }
     lesson.n = options->n;
     lesson.spread = teach::parse_finite("--spread", options->spread, format);
     // Normal numbers reach some seven times their deviation.
