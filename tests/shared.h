@@ -15,6 +15,13 @@
 
 namespace mixtape::tests {
 
+/// `piece`, `count` times.
+inline std::string repeated(std::string_view piece, size_t count) {
+  std::string out;
+  for (size_t i = 0; i < count; ++i) out += piece;
+  return out;
+}
+
 /// "data/golden/x" → its path in the folder of golden data (the CMake variable MIXTAPE_SHARED).
 inline std::string shared_path(const std::string& relative) { return std::string(MIXTAPE_SHARED_DIR "/") + relative; }
 

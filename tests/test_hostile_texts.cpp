@@ -12,6 +12,7 @@
 namespace mixtape::data {
 namespace {
 using namespace std::string_literals;
+using tests::repeated;
 using tests::TempFolder;
 
 struct Hostile {
@@ -19,12 +20,6 @@ struct Hostile {
   std::string text;
   std::vector<int32_t> ids;  ///< without special tokens, under the vocabulary below: a is 4, b is 5, [UNK] is 1
 };
-
-std::string repeated(const std::string& piece, int times) {
-  std::string out;
-  for (int i = 0; i < times; ++i) out += piece;
-  return out;
-}
 
 const std::vector<Hostile> hostile_texts = {
     {"a byte that begins nothing", "a\xFF", {4}},

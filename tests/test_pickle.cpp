@@ -23,12 +23,6 @@ ParsedPickle parse_stream(std::string_view bytes) {
   return parse_pickle(std::as_bytes(std::span(bytes.data(), bytes.size())), allowed);
 }
 
-std::string repeated(std::string_view piece, size_t count) {
-  std::string out;
-  for (size_t i = 0; i < count; ++i) out += piece;
-  return out;
-}
-
 struct Case {
   std::string bytes, words;
 };

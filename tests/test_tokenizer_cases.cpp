@@ -13,6 +13,7 @@
 namespace mixtape::data {
 namespace {
 using tests::bert_tokenizer;
+using tests::repeated;
 using Ids = std::vector<int32_t>;
 using Strings = std::vector<std::string>;
 
@@ -40,12 +41,6 @@ void check_case(const std::string& text, const Strings& pieces, const Ids& ids) 
   static const Tokenizer reference = bert_tokenizer();
   CHECK(pieces_of(reference, text) == pieces);
   CHECK(reference.encode(text, false) == ids);
-}
-
-std::string repeated(const std::string& text, int count) {
-  std::string out;
-  for (int i = 0; i < count; ++i) out += text;
-  return out;
 }
 
 Strings unknown(size_t count) { return Strings(count, "[UNK]"); }
