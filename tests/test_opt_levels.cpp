@@ -40,8 +40,9 @@ class Runs {
   TinyRun tiny_;
 };
 
-const std::string norm = "bert.encoder.layer.0.output.LayerNorm.weight",
-                  weight = "bert.encoder.layer.0.output.dense.weight", bias = "bert.encoder.layer.0.output.dense.bias";
+const std::string norm_name = "bert.encoder.layer.0.output.LayerNorm.weight",
+                  weight_name = "bert.encoder.layer.0.output.dense.weight",
+                  bias_name = "bert.encoder.layer.0.output.dense.bias";
 
 }  // namespace
 
@@ -81,7 +82,7 @@ TEST_CASE("opt levels: O2 keeps f32 masters and scales, O3 keeps 16 bits alone a
     runs.train("O3" + dtype, {"amp.dtype=" + dtype, "amp.opt_level=O3"});
     const DType low = dtype == "fp16" ? DType::f16 : DType::bf16;
     const auto stored = runs.dtypes("O3" + dtype);
-    for (const std::string& name : {norm, weight, bias}) CHECK(stored.at(name) == low);
+    for (const std::string& name : {norm_name, weight_name, bias_name}) CHECK(stored.at(name) == low);
     for (const nlohmann::json& step : runs.steps("O3" + dtype)) CHECK(step.at("loss_scale") == 1);
   }
 }

@@ -35,7 +35,7 @@ std::vector<double> values_of(const TorchCheckpoint& file, const std::string& na
   return tensor ? to_vector(file.read(*tensor)) : std::vector<double>{-12345};
 }
 
-struct Case {
+struct TorchCase {
   std::string file, words;
 };
 
@@ -71,7 +71,7 @@ std::string bushy() {
 }
 
 const int64_t huge = int64_t{1} << 62;
-const std::vector<Case> bad_files = {
+const std::vector<TorchCase> bad_files = {
     {"", "neither a zip nor a pickle"},
     {"<!DOCTYPE html>", "looks like a web page"},
     {"version https://git-lfs.github.com/spec/v1", "git-lfs pointer"},

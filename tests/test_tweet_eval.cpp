@@ -16,9 +16,9 @@ using tests::error_of;
 using tests::TempFolder;
 
 /// A folder with one split, and the dataset that is read from it.
-struct Folder {
+struct TweetFolder {
   TempFolder folder;
-  Folder(std::string_view texts, std::string_view labels, std::string_view mapping = "0\tno\n1\tyes\n") {
+  TweetFolder(std::string_view texts, std::string_view labels, std::string_view mapping = "0\tno\n1\tyes\n") {
     folder.write("train_text.txt", texts);
     folder.write("train_labels.txt", labels);
     folder.write("mapping.txt", mapping);
@@ -26,7 +26,8 @@ struct Folder {
   Dataset read(int64_t max_rows = 0) const { return read_tweet_eval(folder.path(), "train", max_rows); }
 };
 
-void check_refused(const Folder& folder, const std::string& code, const std::string& place, const std::string& words) {
+void check_refused(const TweetFolder& folder, const std::string& code, const std::string& place,
+                   const std::string& words) {
   const auto error = error_of([&] { (void)folder.read(); });
   REQUIRE(error);
   const std::string text = error->what();
@@ -108,7 +109,7 @@ const std::vector<Fault> faults = {
 }  // namespace
 
 TEST_CASE("texts and labels are read as they stand") {
-  const Folder folder("one \n  two\tthree\n", "1\n0\n");
+  const TweetFolder folder("one \n  two\tthree\n", "1\n0\n");
   const Dataset data = folder.read();
   CHECK(data.rows() == 2);
   CHECK(data.split == "train");
@@ -122,7 +123,7 @@ TEST_CASE("texts and labels are read as they stand") {
 TEST_CASE("accepted oddities") {
   for (const Oddity& c : oddities) {
     CAPTURE(c.what);
-    const Dataset data = Folder(c.texts, c.labels, c.mapping).read();
+    const Dataset data = TweetFolder(c.texts, c.labels, c.mapping).read();
     CHECK(data.texts == c.read_texts);
     CHECK(data.labels == c.read_labels);
     CHECK(data.class_names == std::vector<std::string>{"no", "yes"});
@@ -132,7 +133,7 @@ TEST_CASE("accepted oddities") {
 TEST_CASE("faults of labels, counts and lines name file and line") {
   for (const Fault& c : faults) {
     CAPTURE(c.labels);
-    check_refused(Folder(c.texts, c.labels), c.code, c.place, c.words);
+    check_refused(TweetFolder(c.texts, c.labels), c.code, c.place, c.words);
   }
 }
 
@@ -154,13 +155,13 @@ TEST_CASE("faults of mapping.txt name its line") {
   };
   for (const Case& c : cases) {
     CAPTURE(c.mapping);
-    check_refused(Folder("a\n", "0\n", c.mapping), "E-DATA-MAPPING", c.place, c.words);
+    check_refused(TweetFolder("a\n", "0\n", c.mapping), "E-DATA-MAPPING", c.place, c.words);
   }
 }
 
 TEST_CASE("a missing file or folder is named") {
   for (const char* file : {"train_text.txt", "train_labels.txt", "mapping.txt"}) {
-    const Folder folder("a\n", "0\n");
+    const TweetFolder folder("a\n", "0\n");
     std::filesystem::remove(folder.folder.path(file));
     check_refused(folder, "E-DATA-MISSING", file, "no such file");
     std::filesystem::create_directory(folder.folder.path(file));
@@ -173,12 +174,12 @@ TEST_CASE("a missing file or folder is named") {
 }
 
 TEST_CASE("a limit keeps the first rows, but all lines are checked") {
-  const Folder folder("a\nb\nc\n", "0\n1\n1\n");
+  const TweetFolder folder("a\nb\nc\n", "0\n1\n1\n");
   CHECK(folder.read(2).texts == std::vector<std::string>{"a", "b"});
   CHECK(folder.read(2).labels == std::vector<int32_t>{0, 1});
   CHECK(folder.read(3).rows() == 3);
   CHECK(folder.read(4).rows() == 3);
-  const Folder bad("a\nb\nc\n", "0\n1\n7\n");
+  const TweetFolder bad("a\nb\nc\n", "0\n1\n7\n");
   CHECK(error_of([&] { (void)bad.read(1); })->code() == "E-DATA-LABEL");
 }
 
