@@ -27,6 +27,7 @@ void add_config(Program& program);
 void add_data(Program& program);
 void add_bench(Program& program);
 void add_inspect(Program& program);
+void add_lint(Program& program);
 void add_teach(Program& program);
 void add_ops(Program& program);
 void add_doctor(Program& program);

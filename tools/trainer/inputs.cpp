@@ -1,6 +1,7 @@
 #include "tools/trainer/inputs.h"
 
 #include "core/kernels/parallel.h"
+#include "tools/trainer/lint.h"
 #include "tools/trainer/preflight.h"
 #include "tools/trainer/rehearsal.h"
 #include "tools/trainer/setup.h"
@@ -16,6 +17,7 @@ Inputs read_inputs(config::Config& config, const std::string& dir, Progress& pro
   check_machine(config, dir, bert_config(config, vocabulary), task.train.lengths());
   auto model = make_model(config, vocabulary, task.class_names, progress);
   rehearse(config, *model, progress);
+  for (const std::string& warning : lint(config, task)) progress.warning(warning);
   return {std::move(tokenizer), std::move(task), std::move(model)};
 }
 
