@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/recorder.h"
+#include "tools/trainer/lint.h"
 
 namespace mixtape::tests {
 namespace {
@@ -73,6 +74,21 @@ TEST_CASE("lint: a sound configuration has no warnings, and says so") {
   }
   CHECK(run_program("lint '" + tiny.config_path() + "' --set amp.dtype=off").out ==
         "nothing that is known to go wrong\n");
+}
+
+TEST_CASE("lint: an update is swallowed below half a step of the grid around a weight of 0.02") {
+  const TinyRun tiny(32);
+  const auto warns = [&](const std::string& dtype, double lr) {
+    config::Config config = tiny.config({"amp.dtype=" + dtype, "amp.parameter_storage=low"});
+    config.optimizer.learning_rate = lr;
+    trainer::Progress progress(trainer::Verbosity::quiet);
+    const data::Tokenizer tokenizer = trainer::make_tokenizer(config.tokenizer);
+    return trainer::lint(config, trainer::read_task(config, tokenizer, progress)).size();
+  };
+  CHECK(warns("bf16", 0.999 * 0x1p-14) == 1);  // 0.02 lies between 2^-6 and 2^-5: seven digits end at 2^-13
+  CHECK(warns("bf16", 1.001 * 0x1p-14) == 0);
+  CHECK(warns("fp16", 0.999 * 0x1p-17) == 1);
+  CHECK(warns("fp16", 1.001 * 0x1p-17) == 0);
 }
 
 TEST_CASE("lint: a run prints the same lines before it starts, and a dry run too") {
