@@ -99,7 +99,7 @@ struct BatchedMatmul {
     Shape batch;
     broadcast_shapes(batch_of(left.shape), batch_of(right.shape), batch);
     const Shape full = with_matrix(batch, left.shape[left.shape.rank() - 2], right.shape.back());
-    Tensor dx = empty(x.shape(), x.dtype(), x.device());
+    Tensor dx = empty_like(x);
     if (full == x.shape()) {
       kernels::gemm(left, right, dx.view(), {.alpha = scale});
     } else {

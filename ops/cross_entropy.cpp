@@ -89,7 +89,7 @@ struct CrossEntropy {
   Tensors backward(autograd::Grads& g) const {
     const Tensor x = g.in(0), targets = g.in(1);
     if (g.create_graph()) return {slope_ops(g.dy(), x, targets, g.extra(1)), {}};
-    const Tensor dx = empty(x.shape(), x.dtype(), x.device());
+    const Tensor dx = empty_like(x);
     kernels::rows(CrossEntropyRowGrad{ignore(), label_smoothing}, x.shape(), write(dx.view()),
                   row_gradient(loss.options.reduction, g.dy().view()), x.view(), as_column(g.extra(0).view()),
                   as_column(targets.view()), g.extra(1).view());
@@ -97,7 +97,7 @@ struct CrossEntropy {
   }
 
   Tensor slope_ops(const Tensor& dy, const Tensor& x, const Tensor& targets, const Tensor& divisor) const {
-    const Tensor q = empty(x.shape(), x.dtype(), x.device());
+    const Tensor q = empty_like(x);
     const Tensor share = empty(Reduce{-1}.kept(x.shape()), x.dtype(), x.device());
     kernels::rows(TargetRow{ignore(), label_smoothing}, x.shape(), write(q.view()), write(share.view()),
                   as_column(targets.view()), divisor.view());

@@ -79,7 +79,7 @@ struct DropoutAddLayerNorm {
   Tensors backward(autograd::Grads& g) const {
     const Tensor x = g.in(0), residual = g.in(1), gamma = g.in(2), mean = g.extra(0), rstd = g.extra(1);
     const Tensor places = g.has(4) ? g.in(4) : Tensor();
-    const Tensor dx = empty(x.shape(), x.dtype(), x.device()), dresidual = empty(x.shape(), x.dtype(), x.device());
+    const Tensor dx = empty_like(x), dresidual = empty_like(x);
     const Tensor dgamma = empty(gamma.shape(), gamma.dtype(), x.device());
     const Tensor dbeta = empty(gamma.shape(), gamma.dtype(), x.device());
     kernels::rows(NormalizeSumGrad{{DropoutFormula(p)}}, x.shape(), write(dx.view()), write(dresidual.view()),

@@ -44,7 +44,7 @@ struct Linear {
     const View dy_rows = as_rows(dy.view());
     Tensor dx, dw, db;
     if (g.needs_grad(0)) {
-      dx = empty(x.shape(), x.dtype(), x.device());
+      dx = empty_like(x);
       kernels::gemm(dy_rows, weight.view(), as_rows(dx.view()));
     }
     if (g.needs_grad(1)) {  // out of the product in f32: no rounding, no extra pass

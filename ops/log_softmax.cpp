@@ -48,7 +48,7 @@ struct LogSoftmax {
     const Tensor x = g.in(0), dy = g.dy();
     if (g.create_graph()) return {sub(dy, mul(softmax(x, axis), sum(dy, axis, true)))};
     const int along = normalize_axis(axis, x.rank(), "log_softmax");
-    const Tensor dx = empty(x.shape(), x.dtype(), x.device());
+    const Tensor dx = empty_like(x);
     const View rows = axis_last(x.view(), along);
     kernels::rows(LogSoftmaxRowGrad{}, rows.shape, kernels::write(axis_last(dx.view(), along)),
                   axis_last(dy.view(), along), rows, axis_last(g.extra(0).view(), along));

@@ -47,7 +47,7 @@ struct LogSumExp {
   Tensors backward(autograd::Grads& g) const {
     const Tensor x = g.in(0);
     if (g.create_graph()) return {mul(softmax(x, *over.axis), over.kept_tensor(g.dy(), x.shape()))};
-    const Tensor dx = empty(x.shape(), x.dtype(), x.device());
+    const Tensor dx = empty_like(x);
     const int axis = normalize_axis(*over.axis, x.rank(), "logsumexp");
     const View rows = axis_last(x.view(), axis);
     kernels::rows(LogSumExpRowGrad{}, rows.shape, write(axis_last(dx.view(), axis)),

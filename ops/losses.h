@@ -191,11 +191,11 @@ struct ElementLoss {
     }
     Tensor dx, dt;
     if (g.needs_grad(0)) {
-      dx = empty(x.shape(), x.dtype(), x.device());
+      dx = empty_like(x);
       kernels::map(SlopeX{by}, dx.view(), g.dy().view(), x.view(), t.view());
     }
     if (g.needs_grad(1)) {
-      dt = empty(t.shape(), t.dtype(), t.device());
+      dt = empty_like(t);
       kernels::map(SlopeT{by}, dt.view(), g.dy().view(), x.view(), t.view());
     }
     return {dx, dt};

@@ -55,7 +55,7 @@ struct MaskedLogSoftmax {
   }
 
   Tensors backward(autograd::Grads& g) const {
-    const Tensor x = g.in(0), mask = g.in(1), dx = empty(x.shape(), x.dtype(), x.device());
+    const Tensor x = g.in(0), mask = g.in(1), dx = empty_like(x);
     const int along = normalize_axis(axis, x.rank(), "masked_log_softmax");
     const View rows = axis_last(x.view(), along);
     kernels::rows(MaskedLogSoftmaxRowGrad{}, rows.shape, kernels::write(axis_last(dx.view(), along)),

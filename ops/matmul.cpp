@@ -36,7 +36,7 @@ struct Matmul {
     const Tensor a = packed_rows(g.in(0)), b = g.in(1), dy = packed_rows(g.dy());
     Tensor da, db;
     if (g.needs_grad(0)) {
-      da = empty(a.shape(), a.dtype(), a.device());
+      da = empty_like(a);
       kernels::gemm(as_rows(dy.view()), transposed(b.view()), as_rows(da.view()));
     }
     if (g.needs_grad(1)) {  // b is a weight as a rule: its gradient leaves the product in f32

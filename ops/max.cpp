@@ -69,7 +69,7 @@ struct Max {
   }
 
   Tensors backward(autograd::Grads& g) const {
-    const Tensor x = g.in(0), y = g.out(0), dx = empty(x.shape(), x.dtype(), x.device());
+    const Tensor x = g.in(0), y = g.out(0), dx = empty_like(x);
     if (!over.axis) return give_to_first(x, y, g.dy(), dx), Tensors{dx};
     const int axis = normalize_axis(*over.axis, x.rank(), "max");
     const auto last = [&](const View& v) { return axis_last(over.kept_view(v, x.shape()), axis); };

@@ -92,7 +92,7 @@ struct Norm {
   Tensors backward(autograd::Grads& g) const {
     const Tensor x = g.in(0);
     if (g.create_graph()) return {slope_ops(g.dy(), x)};
-    const Tensor dx = empty(x.shape(), x.dtype(), x.device());
+    const Tensor dx = empty_like(x);
     kernels::map(NormSlope{eps}, dx.view(), over.kept_view(g.dy().view(), x.shape()), x.view(), g.extra(0).view());
     return {dx};
   }

@@ -65,7 +65,7 @@ inline Tensor softmax_gradient(autograd::Grads& g, int64_t axis) {
   const Tensor y = g.out(0), dy = g.dy();
   if (g.create_graph()) return mul(y, sub(dy, sum(mul(dy, y), axis, true)));
   const int along = normalize_axis(axis, y.rank(), "softmax");
-  const Tensor dx = empty(y.shape(), y.dtype(), y.device());
+  const Tensor dx = empty_like(y);
   const View rows = axis_last(y.view(), along);
   kernels::rows(SoftmaxRowGrad{}, rows.shape, kernels::write(axis_last(dx.view(), along)), axis_last(dy.view(), along),
                 rows);

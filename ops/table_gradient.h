@@ -18,10 +18,11 @@ inline Tensor table_gradient(autograd::Grads& g, int table, const View& ids, con
     kernels::sum_rows(dy, ids, all.view(), skipped);
     return all;
   }
-  const std::vector<int64_t> touched = kernels::touched_rows(ids, whole[0], skipped);
-  const Tensor some = empty({std::ssize(touched), whole[1]}, dtype, dy.device);
-  kernels::sum_touched_rows(dy, ids, whole[0], some.view(), skipped);
-  g.give_rows(table, from_ints(touched, {std::ssize(touched)}));
+  const kernels::TouchedRows touched(ids, whole[0], skipped);
+  const int64_t count = std::ssize(touched.rows());
+  const Tensor some = empty({count, whole[1]}, dtype, dy.device);
+  touched.sum(dy, some.view());
+  g.give_rows(table, from_ints(touched.rows(), {count}));
   return some;
 }
 

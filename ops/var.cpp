@@ -54,7 +54,7 @@ struct Var {
   }
 
   Tensors backward(autograd::Grads& g) const {
-    const Tensor x = g.in(0), dx = empty(x.shape(), x.dtype(), x.device());
+    const Tensor x = g.in(0), dx = empty_like(x);
     const double n = static_cast<double>(over.terms(x.shape()));
     kernels::map(VarSlope{n - correction}, dx.view(), over.kept_view(g.dy().view(), x.shape()), x.view(),
                  g.extra(0).view());

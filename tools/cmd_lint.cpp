@@ -22,11 +22,7 @@ void lint(const LintOptions& options) {
   const data::Tokenizer tokenizer = trainer::make_tokenizer(config.tokenizer);
   const std::vector<std::string> found = trainer::lint(config, trainer::read_task(config, tokenizer, progress));
   progress.clear();
-  if (options.json) {
-    trainer::Json warnings = trainer::Json::array();
-    for (const std::string& text : found) warnings.push(text);
-    return print(trainer::Json::object().set("warnings", std::move(warnings)).line() + "\n");
-  }
+  if (options.json) return print(trainer::Json::object().set("warnings", found).line() + "\n");
   for (const std::string& text : found) print(text + "\n");
   if (found.empty()) print("nothing that is known to go wrong\n");
 }

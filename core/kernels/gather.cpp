@@ -92,9 +92,11 @@ struct RowWalk {
 
 using MoveBlock = void (*)(const View&, int64_t, int64_t, const View&, int64_t, int64_t, int64_t);
 
+}  // namespace
+
 // Which input rows go to each output row, in their order: a counting sort.
-struct Segments {
-  Segments(const IndexList& index, int64_t rows, int64_t skipped) : begin(static_cast<size_t>(rows + 1)) {
+struct TouchedRows::Sorted {
+  Sorted(const IndexList& index, int64_t rows, int64_t skipped) : begin(static_cast<size_t>(rows + 1)) {
     for (int64_t i = 0; i < index.size(); ++i) begin[static_cast<size_t>(index[i])] += index[i] != skipped;
     int64_t sum = 0;
     for (int64_t v = 0; v <= rows; ++v) {
@@ -111,6 +113,8 @@ struct Segments {
   }
   std::vector<int64_t> begin, order, touched;
 };
+
+namespace {
 
 constexpr int64_t sum_columns = 64, sum_chunk = 256;  // chunks keep the rounding error at chunk + terms/chunk
 
@@ -130,7 +134,7 @@ void sum_segment(const View& in, const int64_t* rows, int64_t count, int64_t off
 }
 
 template <class M>
-void sum_rows_as(const View& in, const Segments& segments, const View& out, bool only_touched) {
+void sum_rows_as(const View& in, const TouchedRows::Sorted& segments, const View& out, bool only_touched) {
   const RowWalk walk(out, in, sum_columns);
   const int64_t touched = static_cast<int64_t>(segments.touched.size());
   // Blocks outermost: one frequent row, such as padding, is shared by all threads.
@@ -148,9 +152,8 @@ void sum_rows_as(const View& in, const Segments& segments, const View& out, bool
   });
 }
 
-void sum_rows_of(const View& in, const View& index, int64_t size, const View& out, int64_t skipped, bool only_touched) {
+void sum_segments(const View& in, const TouchedRows::Sorted& segments, const View& out, bool only_touched) {
   if (in.numel() == 0 || out.numel() == 0) return;
-  const Segments segments(IndexList(index), size, skipped);
   const bool f64 = in.dtype == DType::f64 || out.dtype == DType::f64;
   f64 ? sum_rows_as<double>(in, segments, out, only_touched) : sum_rows_as<float>(in, segments, out, only_touched);
 }
@@ -229,16 +232,14 @@ void gather_rows(const View& source, const View& index, const View& out) {
 
 void sum_rows(const View& in, const View& index, const View& out, int64_t skipped) {
   fill(out, 0.0);
-  sum_rows_of(in, index, out.shape[0], out, skipped, false);
+  sum_segments(in, TouchedRows::Sorted(IndexList(index), out.shape[0], skipped), out, false);
 }
 
-std::vector<int64_t> touched_rows(const View& index, int64_t size, int64_t skipped) {
-  return Segments(IndexList(index), size, skipped).touched;
-}
-
-void sum_touched_rows(const View& in, const View& index, int64_t size, const View& out, int64_t skipped) {
-  sum_rows_of(in, index, size, out, skipped, true);
-}
+TouchedRows::TouchedRows(const View& index, int64_t size, int64_t skipped)
+    : sorted_(new Sorted(IndexList(index), size, skipped)) {}
+TouchedRows::~TouchedRows() = default;
+const std::vector<int64_t>& TouchedRows::rows() const { return sorted_->touched; }
+void TouchedRows::sum(const View& in, const View& out) const { sum_segments(in, *sorted_, out, true); }
 
 void gather_elements(const View& source, const View& index, int axis, const View& out) {
   if (out.numel() == 0) return;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -22,10 +23,21 @@ void gather_rows(const View& source, const View& index, const View& out);
 /// `skipped`. Rounded once to out's dtype.
 void sum_rows(const View& in, const View& index, const View& out, int64_t skipped = -1);
 
-/// The distinct indices, ascending, without `skipped`. All lie in [0, size).
-std::vector<int64_t> touched_rows(const View& index, int64_t size, int64_t skipped = -1);
-/// The rows of sum_rows into [size, …] that touched_rows names, one after the other, to the bit: out [touched, …].
-void sum_touched_rows(const View& in, const View& index, int64_t size, const View& out, int64_t skipped = -1);
+/// The rows of a table of `size` that an index names, sorted once: sum_rows without those that stay 0.
+class TouchedRows {
+ public:
+  TouchedRows(const View& index, int64_t size, int64_t skipped = -1);
+  ~TouchedRows();
+  /// The distinct indices, ascending, without `skipped`.
+  const std::vector<int64_t>& rows() const;
+  /// The rows of sum_rows into [size, …] with these numbers, one after the other, to the bit: out [rows, …].
+  void sum(const View& in, const View& out) const;
+
+  struct Sorted;
+
+ private:
+  std::unique_ptr<const Sorted> sorted_;
+};
 
 /// out[…, j, …] = source[…, index[…, j, …], …] along `axis`; index and out have one shape, which may be smaller than
 /// source's along the other axes.
