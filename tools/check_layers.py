@@ -27,8 +27,10 @@ LAYERS = {
     "tools/config": LIBRARY,
     "tools/trainer": LIBRARY | {"tools/config"},
     "tools/teach": LIBRARY | {"tools/config", "tools/trainer"},
-    "tools": LIBRARY | {"tools/config", "tools/trainer", "tools/teach"},
-    "tests": LIBRARY | {"tools/config", "tools/trainer", "tools/teach", "tools"},
+    "tools/inspect": LIBRARY | {"tools/config", "tools/trainer"},
+    "tools/report": LIBRARY | {"tools/config", "tools/trainer", "tools/inspect"},
+    "tools": LIBRARY | {"tools/config", "tools/trainer", "tools/teach", "tools/inspect", "tools/report"},
+    "tests": LIBRARY | {"tools/config", "tools/trainer", "tools/teach", "tools/inspect", "tools/report", "tools"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
