@@ -209,6 +209,14 @@ TEST_CASE("bench step: fused rows run composed, all or those that are named") {
   }
 }
 
+TEST_CASE("bench step: in bf16 a graph keeps half; the copies of weights that the first step makes are not its own") {
+  const TinyRun tiny;
+  const double wide = found(bench(tiny, "--warmup 0 --steps 1")).at("saved_bytes");
+  const double low = found(bench(tiny, "--warmup 0 --steps 1 --set amp.dtype=bf16")).at("saved_bytes");
+  CHECK(low < 0.6 * wide);
+  CHECK(low > 0.4 * wide);
+}
+
 TEST_CASE("bench machine: products and memory") {
   const json line = found("bench machine");
   for (const char* key : {"gemm_f32_gflops", "gemm_bf16_gflops", "triad_gb_per_s", "threads"}) CHECK(line.at(key) > 0);
