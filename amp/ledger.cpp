@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "amp/products.h"
 #include "core/context.h"
 
 namespace mixtape::amp {
@@ -96,7 +97,9 @@ ordered_json forward_json(const LedgerRow& row) {
           {"out", name_of(row.out[0])},
           {"rule", name_of(row.rule)},
           {"casts", row.casts},
-          {"bytes", row.bytes}};
+          {"bytes", row.bytes},
+          {"flops", row.flops},
+          {"why", why_of(row)}};
 }
 
 ordered_json backward_json(const LedgerRow& row) {
@@ -121,12 +124,27 @@ std::vector<LedgerRow> grouped(const std::vector<LedgerRow>& rows) {
       continue;
     }
     LedgerRow& known = groups[place->second];
-    known.calls += row.calls, known.casts += row.casts, known.bytes += row.bytes;
+    known.calls += row.calls, known.casts += row.casts, known.bytes += row.bytes, known.flops += row.flops;
   }
   return groups;
 }
 
 }  // namespace
+
+std::string why_of(const LedgerRow& row) {
+  const std::string whose = row.own_rule ? "" : "policy: ";
+  if (row.op == "cast") return "for the rule of the next op";
+  if (row.bytes == 0) return "a view";
+  switch (row.rule) {
+    case Rule::low: return whose + (row.compute == DType::f32 ? "product, no guard" : "product in 16 bits");
+    case Rule::full: return whose + "range or sum needs f32";
+    case Rule::widest: return whose + "as its widest input";
+    case Rule::keep: return whose + "f32 inside, dtype kept";
+    case Rule::low_out: return whose + "reads f32, writes 16 bits";
+    case Rule::banned: return whose + "refused under a guard";
+  }
+  return whose;
+}
 
 Ledger::Ledger() : observer_{.on_call = &Ledger::on_call, .on_backward = &Ledger::on_backward, .self = this} {}
 
@@ -142,8 +160,10 @@ void Ledger::on_call(void* self, const CallEvent& event) {
                                                             .in = dtypes_of(event.in),
                                                             .out = {event.out[0].dtype()},
                                                             .compute = compute_of(event),
-                                                            .rule = event.rule});
+                                                            .rule = event.rule,
+                                                            .own_rule = event.rule == event.op.info->precision.rule});
   ++row.calls;
+  row.flops += products_of(event).forward;
   row.casts += casts_of(event);
   if (event.moved) row.bytes += bytes_read(event) + bytes_of(event.out);
 }
@@ -165,6 +185,8 @@ LedgerTotals Ledger::totals() const {
   for (const LedgerRow& row : forward_.rows) {
     all.calls += row.calls, all.casts += row.casts, all.bytes += row.bytes;
     if (row.op == "cast") all.cast_bytes += row.bytes;
+    all.flops += row.flops;
+    if (is_low(row.compute)) all.low_flops += row.flops;
   }
   if (all.bytes > 0) all.cast_share = static_cast<double>(all.cast_bytes) / static_cast<double>(all.bytes);
   return all;
@@ -182,28 +204,35 @@ std::string Ledger::json() const {
                         {"casts", all.casts},
                         {"bytes", all.bytes},
                         {"cast_bytes", all.cast_bytes},
-                        {"cast_share", all.cast_share}}}}
+                        {"cast_share", all.cast_share},
+                        {"flops", all.flops},
+                        {"low_flops", all.low_flops}}}}
       .dump();
 }
 
 std::string Ledger::text() const {
-  constexpr const char* line = "{:<{}}{:>6}  {:<{}}  {:<9}{:<6}{:<9}{:>6}{:>10}  {}\n";
+  constexpr const char* line = "{:<{}}{:>6}  {:<{}}  {:<9}{:<6}{:<9}{:>6}{:>10}{:>9}  {:<{}}  {}\n";
   const std::vector<LedgerRow> rows = grouped(forward_.rows);
-  size_t op_width = 18, in_width = 14;  // fused rows have long names and many inputs
+  size_t op_width = 18, in_width = 14, why_width = 3;  // fused rows have long names and many inputs
   for (const LedgerRow& row : rows) {
     op_width = std::max(op_width, row.op.size());
     in_width = std::max(in_width, names(row.in, " ").size());
+    why_width = std::max(why_width, why_of(row).size());
   }
-  std::string out =
-      fmt::format(line, "op", op_width, "calls", "in", in_width, "compute", "out", "rule", "casts", "MB", "where");
+  std::string out = fmt::format(line, "op", op_width, "calls", "in", in_width, "compute", "out", "rule", "casts", "MB",
+                                "GFLOP", "why", why_width, "where");
   for (const LedgerRow& row : rows) {
     out += fmt::format(line, row.op, op_width, row.calls, names(row.in, " "), in_width, name_of(row.compute),
                        names(row.out, " "), name_of(row.rule), row.casts,
-                       fmt::format("{:.3f}", static_cast<double>(row.bytes) / 1e6), row.scope);
+                       fmt::format("{:.3f}", static_cast<double>(row.bytes) / 1e6),
+                       fmt::format("{:.4f}", row.flops / 1e9), why_of(row), why_width, row.scope);
   }
   const LedgerTotals all = totals();
-  return out + fmt::format("total: {} calls, {} casts, {:.3f} MB moved, {:.1f} % of them by casts\n", all.calls,
-                           all.casts, static_cast<double>(all.bytes) / 1e6, 100 * all.cast_share);
+  out += fmt::format("total: {} calls, {} casts, {:.3f} MB moved, {:.1f} % of them by casts\n", all.calls, all.casts,
+                     static_cast<double>(all.bytes) / 1e6, 100 * all.cast_share);
+  if (all.flops == 0) return out;
+  return out + fmt::format("products: {:.4f} GFLOP, {:.1f} % of them in 16 bits\n", all.flops / 1e9,
+                           100 * all.low_flops / all.flops);
 }
 
 }  // namespace mixtape::amp

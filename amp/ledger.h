@@ -18,7 +18,9 @@ struct LedgerRow {
   DType compute = DType::f32;  ///< the dtype of what is multiplied or evaluated; sums are f32 or wider everywhere. A
                                ///< CPU without 16-bit products multiplies the same values in f32, which is exact
   Rule rule = Rule::keep;      ///< that was in force; forward only
+  bool own_rule = true;        ///< that rule is the table's, not one of the policy or an override
   int64_t calls = 0;
+  double flops = 0;   ///< multiplications and additions in products; forward only
   int64_t casts = 0;  ///< inputs that stage 1 cast for these calls
   int64_t bytes =
       0;  ///< inputs and outputs, without what is only saved; 0 for views and for a cast that a fresh shadow stood for
@@ -26,10 +28,14 @@ struct LedgerRow {
 
 struct LedgerTotals {
   int64_t calls = 0, casts = 0;
-  int64_t bytes = 0;       ///< of the forward
-  int64_t cast_bytes = 0;  ///< of these, moved by casts
-  double cast_share = 0;   ///< cast_bytes / bytes
+  double flops = 0, low_flops = 0;  ///< of the forward; with operands of 16 bits
+  int64_t bytes = 0;                ///< of the forward
+  int64_t cast_bytes = 0;           ///< of these, moved by casts
+  double cast_share = 0;            ///< cast_bytes / bytes
 };
+
+/// Why a row runs in these dtypes, in some words: "policy: product in 16 bits".
+std::string why_of(const LedgerRow& row);
 
 ///   amp::Ledger ledger;
 ///   { const ObserverGuard guard(ledger.observer()); autograd::backward(scaler.scale(loss())); }
@@ -45,9 +51,9 @@ class Ledger {
   const std::vector<LedgerRow>& backward() const { return backward_.rows; }  ///< the same of the sweep
   LedgerTotals totals() const;
 
-  /// {"ops":[{"op","scope","calls","in":[…],"compute","out","rule","casts","bytes"}],
+  /// {"ops":[{"op","scope","calls","in":[…],"compute","out","rule","casts","bytes","flops","why"}],
   ///  "backward":[{"op","scope","calls","in":[…],"compute","out":[…],"bytes"}],
-  ///  "totals":{"calls","casts","bytes","cast_bytes","cast_share"}}, the totals those of "ops".
+  ///  "totals":{"calls","casts","bytes","cast_bytes","cast_share","flops","low_flops"}}, the totals those of "ops".
   std::string json() const;
   /// A table, one line an op and kind of place: numbered parts of the model ("layer.3") stand together as "layer.*".
   std::string text() const;

@@ -87,8 +87,9 @@ TEST_CASE("profile: products count by their shapes, both ways, for what is multi
   const Tensor z = ops::feed_forward(y, v, b, v, b);                   // 2·3·5·5, twice
   const Tensor a = ops::attention(z, z, z, {offsets, 2, {}}, 1, 0.0);  // 2·5·(2·2 + 1·1), twice
   const Tensor out = ops::matmul(a, v);                                // 2·3·5·5
-  const double forward = 120 + 300 + 100 + 150;
-  CHECK(profile.fused_rows() == std::vector<std::string>{"attention", "feed_forward"});
+  (void)ops::joint_linear(x.detach(), {w.detach(), w.detach()}, {b.detach(), b.detach()});  // 2·3·4·10
+  const double forward = 120 + 300 + 100 + 150 + 240;
+  CHECK(profile.fused_rows() == std::vector<std::string>{"attention", "feed_forward", "joint_linear"});
   SUBCASE("a forward alone") {
     profile.end_step();
     CHECK(profile.flops(DType::f32) == forward);
@@ -97,7 +98,7 @@ TEST_CASE("profile: products count by their shapes, both ways, for what is multi
     profile.phase(Profile::tape, true);
     autograd::backward(ops::sum(out));
     profile.end_step();
-    CHECK(profile.flops(DType::f32) == forward + 2 * (120 + 300 + 150) + 2.5 * 100);
+    CHECK(profile.flops(DType::f32) == forward + 2 * (120 + 300 + 150 + 240) + 2.5 * 100);
     CHECK(profile.flops(DType::bf16) == 0);
   }
 }

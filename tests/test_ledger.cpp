@@ -149,10 +149,13 @@ TEST_CASE("as JSON: ops, backward and totals") {
                                    [](const nlohmann::json& entry) { return entry["op"] == "linear"; });
   REQUIRE(linear != json["ops"].end());
   CHECK(*linear == nlohmann::json::parse(R"({"op": "linear", "scope": "layer.0", "calls": 1, "in": ["bf16", "bf16"],
-      "compute": "bf16", "out": "bf16", "rule": "low", "casts": 1, "bytes": 64})"));
+      "compute": "bf16", "out": "bf16", "rule": "low", "casts": 1, "bytes": 64, "flops": 64.0,
+      "why": "product in 16 bits"})"));
   CHECK(json["backward"].size() == ledger.backward().size());
   CHECK(json["totals"]["casts"] == 3);
   CHECK(json["totals"].contains("cast_share"));
+  CHECK(json["totals"]["flops"] == 128);  // 2·2·4·4, twice
+  CHECK(json["totals"]["low_flops"] == 128);
 }
 
 TEST_CASE("as text: numbered places stand together") {
@@ -163,8 +166,10 @@ TEST_CASE("as text: numbered places stand together") {
     autograd::backward(model.loss());
   }
   const std::string text = ledger.text();
-  CHECK(tests::contains(
-      text, "linear                 2  bf16 bf16       bf16     bf16  low           2     0.000  layer.*\n"));
+  CHECK(tests::contains(text,
+                        "linear                 2  bf16 bf16       bf16     bf16  low           2     0.000   0.0000  "
+                        "product in 16 bits           "
+                        "layer.*\n"));
   CHECK(tests::contains(text, " casts, "));
   CHECK_FALSE(tests::contains(text, "layer.0"));
 }

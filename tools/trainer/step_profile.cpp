@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/factory.h"
+#include "amp/products.h"
 
 namespace mixtape::trainer {
 namespace {
@@ -16,41 +16,6 @@ std::string_view class_of(std::string_view work) {
   }
   if (work == "cast") return Profile::casts;
   return work == "gradient sum" ? "gradient sums" : work;
-}
-
-double count(const Tensor& tensor) { return static_cast<double>(tensor.numel()); }
-
-/// Of each text its queries times its keys: what scores and contexts cost a column.
-double seen_pairs(const CallEvent& event) {
-  const std::vector<double> offsets = to_vector(event.in[3]);
-  const bool one_query = !(event.in[0].shape() == event.in[1].shape());
-  double pairs = 0;
-  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
-    const double keys = offsets[i + 1] - offsets[i];
-    pairs += keys * (one_query ? 1 : keys);
-  }
-  return pairs;
-}
-
-/// Multiplications and additions of an op's products: on the way there, and on the way back.
-struct Products {
-  double forward = 0, backward = 0;
-};
-Products products_of(const CallEvent& event) {
-  const std::string_view op = event.op.info->name;
-  if (op == "attention") {  // scores and contexts; then scores again, and two products for each of these two
-    const double forward = 4 * seen_pairs(event) * static_cast<double>(event.in[1].size(1));
-    return {forward, 2.5 * forward};
-  }
-  double forward = 0;
-  if (op == "linear") forward = 2 * count(event.in[0]) * static_cast<double>(event.in[1].size(0));
-  if (op == "matmul" || op == "batched_matmul") {
-    forward = 2 * count(event.out[0]) * static_cast<double>(event.in[0].size(-1));
-  }
-  if (op == "feed_forward") {
-    forward = 2 * (count(event.in[0]) + count(event.out[0])) * static_cast<double>(event.in[1].size(0));
-  }
-  return {forward, 2 * forward};
 }
 
 }  // namespace
@@ -105,7 +70,7 @@ void Profile::on_leave(void* self) {
 void Profile::on_call(void* self, const CallEvent& event) {
   auto& profile = *static_cast<Profile*>(self);
   profile.charge();
-  const Products products = products_of(event);
+  const amp::Products products = amp::products_of(event);
   if (products.forward > 0) {
     const auto dtype = static_cast<size_t>(event.in[0].dtype());
     profile.forward_flops_[dtype] += products.forward;
