@@ -72,16 +72,29 @@ Outcome GradScaler::step(optim::Optimizer& optimizer) {
   const optim::GradientSurvey found = optimizer.survey();  // read again only if somebody changed a gradient since
   if (!here.looked) look(here, found);
   here.stepped = true;
-  if (!bad_loss_ && found.finite && found.count > 0) {
+  const StepResult result = judge(found);
+  if (result == StepResult::applied)
     optimizer.apply();
-    return Outcome(StepResult::applied);
-  }
-  optimizer.clear_gradients();
-  if (bad_loss_) return Outcome(StepResult::skipped_nonfinite_loss);
-  if (found.count == 0) return Outcome(StepResult::no_gradients);
-  skipped_ = true;
+  else
+    optimizer.clear_gradients();
+  skipped_ = skipped_ || result == StepResult::skipped_overflow;
+  return Outcome(result);
+}
+
+StepResult GradScaler::judge(const optim::GradientSurvey& found) {
+  if (bad_loss_) return StepResult::skipped_nonfinite_loss;
+  if (found.count == 0) return StepResult::no_gradients;
+  if (found.finite) return StepResult::applied;
   nonfinite_ = found.nonfinite;
-  return Outcome(StepResult::skipped_overflow);
+  return StepResult::skipped_overflow;
+}
+
+StepResult GradScaler::abandon(optim::Optimizer& optimizer) {
+  const StepResult result = judge(optimizer.survey());
+  optimizer.clear_gradients();
+  round_.clear();
+  bad_loss_ = skipped_ = false;
+  return result;
 }
 
 void GradScaler::update() {

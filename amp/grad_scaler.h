@@ -53,6 +53,9 @@ class GradScaler {
   /// Applies the gradients or skips, and clears them. A skip leaves parameters, moments and counters as they are.
   /// Throws E-SCALER, changing nothing, for a second step of the optimizer in a round.
   optim::Outcome step(optim::Optimizer& optimizer);
+  /// Ends the round of one optimizer as if it had not begun, and says what step() would have done: gradients go, the
+  /// scale and the counters stay, nonfinite() is as after a skip.
+  optim::StepResult abandon(optim::Optimizer& optimizer);
   /// Ends the round: moves the scale by what this scaler found in it. Throws E-SCALER where there is none to end, and
   /// Error(diverged) E-DIVERGED, naming the first tensor that is not finite, after max_consecutive_skips rounds in a
   /// row.
@@ -76,6 +79,7 @@ class GradScaler {
   };
   Visit& visit(optim::Optimizer& optimizer);
   void look(Visit& visit, const optim::GradientSurvey& found);
+  optim::StepResult judge(const optim::GradientSurvey& found);
   std::string culprit() const;
 
   ScalerOptions options_;

@@ -172,7 +172,7 @@ class Sweep {
     }();
     check(node, grads, gradients);
     if (observer_ && observer_->on_backward) {
-      observer_->on_backward(observer_->self, {*node.op, scope_path(node.modes.scope.get()), dys, gradients});
+      observer_->on_backward(observer_->self, {*node.op, scope_path(node.modes.scope.get()), dys, gradients, node});
     }
     for (int i = 0; i < gradients.size(); ++i) deliver(node.edges[i], gradients[i], grads.rows(i));
     if (!options_.retain_graph && !options_.create_graph) node.free_saved();

@@ -237,7 +237,7 @@ Tensors call(const OpSchema& op, const void* attrs, Tensors in) {
     if (!metas[i].saved_only) results.push_back(std::move(out[i]));
   }
   if (observer && observer->on_call) {
-    observer->on_call(observer->self, {op, given, in, results, precision.rule, runs || converts});
+    observer->on_call(observer->self, {op, given, in, results, precision.rule, runs || converts, attrs});
   }
   return results;
 }

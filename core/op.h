@@ -179,7 +179,8 @@ struct AnySample {
 
 namespace autograd {
 class Grads;
-}
+class Node;
+}  // namespace autograd
 
 /// An operator with its type erased: function pointers over `const void*` attributes.
 struct OpSchema {
@@ -282,8 +283,9 @@ struct CallEvent {
   const Tensors& given;  ///< as the caller passed them
   const Tensors& in;     ///< after stage 1's casts
   const Tensors& out;
-  Rule rule;   ///< the rule that was in force
-  bool moved;  ///< bytes were: false for views, and for a cast that a fresh shadow stood for
+  Rule rule;          ///< the rule that was in force
+  bool moved;         ///< bytes were: false for views, and for a cast that a fresh shadow stood for
+  const void* attrs;  ///< of the op: with `in`, all that the call rests on
 };
 /// One node of a sweep, after its backward ran.
 struct BackwardEvent {
@@ -291,6 +293,7 @@ struct BackwardEvent {
   std::string scope;
   const Tensors& incoming;  ///< gradients of its outputs
   const Tensors& outgoing;  ///< gradients of its inputs
+  const autograd::Node& node;
 };
 /// The hook of ledger, histograms, diagnosis and timing: null functions are not called.
 struct Observer {

@@ -141,9 +141,10 @@ std::vector<int64_t> Checkpoints::steps() const {
   return all;
 }
 
-Checkpoints::Found Checkpoints::newest() const {
+Checkpoints::Found Checkpoints::newest(int64_t before) const {
   Found found;
   for (const int64_t step : steps()) {
+    if (step >= before) continue;
     data::Parsed<Manifest> manifest = verify(path_of(step), step);
     if (manifest.value) {
       found.checkpoint = Checkpoint{.path = path_of(step), .manifest = std::move(*manifest.value)};

@@ -2,6 +2,7 @@
 // leave equal bytes.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,13 +28,14 @@ class Checkpoints {
   static std::string name_of(int64_t step);
   std::string path_of(int64_t step) const;
 
-  /// The newest that is complete, with a line for each newer one that is not: which file, and why. Looks only.
+  /// The newest before step `before` that is complete, with a line for each newer one that is not: which file, and why.
+  /// Looks only.
   struct Found {
     std::optional<Checkpoint> checkpoint;
     std::vector<std::string> faults;
     std::vector<int64_t> damaged;  ///< the steps of those
   };
-  Found newest() const;
+  Found newest(int64_t before = INT64_MAX) const;
 
   /// Deletes what killed runs left half-written, and names damaged ones step-N.damaged. Only for who holds the lock.
   void clean(const std::vector<int64_t>& damaged) const;

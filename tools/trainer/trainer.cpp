@@ -72,28 +72,36 @@ TrainResult Trainer::run(const RunDir& dir) {
   }
 }
 
+Trainer::Epoch Trainer::current_epoch() const {
+  Epoch epoch{.number = result_.steps / plan_.steps_per_epoch, .batches = {}, .windows = {}};
+  epoch.batches = loader_.plan(static_cast<uint32_t>(epoch.number));
+  epoch.windows = data::accumulation_windows(std::ssize(epoch.batches), options_.gradient_accumulation_steps);
+  return epoch;
+}
+
+const data::Window& Trainer::next_window(const Epoch& epoch) const {
+  return epoch.windows[static_cast<size_t>(result_.steps % plan_.steps_per_epoch)];
+}
+
 /// From where the run stands to the end of that epoch.
 void Trainer::train_epoch() {
-  const int64_t epoch = result_.steps / plan_.steps_per_epoch;
-  const data::BatchPlan batches = loader_.plan(static_cast<uint32_t>(epoch));
-  const std::vector<data::Window> windows =
-      data::accumulation_windows(std::ssize(batches), options_.gradient_accumulation_steps);
-  for (auto at = static_cast<size_t>(result_.steps % plan_.steps_per_epoch); at < windows.size() && !finished(); ++at) {
-    end_step(train_step(epoch, batches, windows[at]));
+  const Epoch epoch = current_epoch();
+  do {
+    end_step(train_step(epoch, next_window(epoch)));
     between_steps();
-  }
+  } while (result_.steps % plan_.steps_per_epoch != 0 && !finished());
 }
 
 /// The same batches run again, with the same masks, until their gradients fit or the scale falls no further.
-StepReport Trainer::train_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window) {
+StepReport Trainer::train_step(const Epoch& epoch, const data::Window& window) {
   const double started = parts_.progress.now();
   scaler_before_ = scaler_.state();
-  StepReport report = attempt_step(epoch, batches, window);
+  StepReport report = attempt_step(epoch, window);
   while (is_tried_again(report)) {
     report.retried = true;
-    report_->overflow(report);
+    if (report_) report_->overflow(report);
     end_round(report.step);
-    report = attempt_step(epoch, batches, window);
+    report = attempt_step(epoch, window);
   }
   report.seconds = parts_.progress.now() - started;
   return report;
@@ -105,11 +113,15 @@ bool Trainer::is_tried_again(const StepReport& report) const {
          amp::next(scaler_.options().scale, now, true).scale < now.scale;
 }
 
-StepReport Trainer::attempt_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window) {
-  StepReport report{.step = result_.steps + 1, .epoch = epoch + 1, .lr = schedule_.lr(), .loss_scale = scaler_.scale()};
-  window_items_ = static_cast<double>(rows_of(batches, window));
+StepReport Trainer::make_gradients(const Epoch& epoch, const data::Window& window) {
+  StepReport report{.step = result_.steps + 1,
+                    .updates = schedule_.updates(),
+                    .epoch = epoch.number + 1,
+                    .lr = schedule_.lr(),
+                    .loss_scale = scaler_.scale()};
+  window_items_ = static_cast<double>(rows_of(epoch.batches, window));
   for (int64_t micro = 0; micro < window.count; ++micro) {
-    const data::Batch batch = loader_.batch(batches, static_cast<size_t>(window.first + micro));
+    const data::Batch batch = loader_.batch(epoch.batches, static_cast<size_t>(window.first + micro));
     coordinates_ = {.seed = static_cast<uint64_t>(options_.seed),
                     .stream = rng_stream::dropout,
                     .step = static_cast<uint32_t>(report.step),
@@ -124,6 +136,12 @@ StepReport Trainer::attempt_step(int64_t epoch, const data::BatchPlan& batches, 
     backward(loss, batch);
     if (parts_.signals != nullptr) parts_.signals->poll();
   }
+  on_gradients(report);
+  return report;
+}
+
+StepReport Trainer::attempt_step(const Epoch& epoch, const data::Window& window) {
+  StepReport report = make_gradients(epoch, window);
   scaler_.unscale(optimizer());
   report.grad_norm = optim::clip_grad_norm(optimizer(), options_.max_grad_norm);
   const optim::Outcome outcome = scaler_.step(optimizer());
@@ -154,7 +172,7 @@ void Trainer::end_step(const StepReport& report) {
   result_.tokens += report.tokens;
   result_.seconds += report.seconds;
   if (!report.nonfinite.empty()) ++result_.skipped;
-  report_->step(report);
+  if (report_) report_->step(report);
   on_step(report);
   end_round(report.step);
   scaler_before_.reset();
@@ -166,7 +184,7 @@ void Trainer::end_round(int64_t step) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::diverged) throw;
     const std::string began = culprit_.empty() ? "" : "\n  the first tensor that was not finite: " + culprit_;
-    report_->diverged(step, error.what() + began);
+    if (report_) report_->diverged(step, error.what() + began);
     throw Error(error.kind(), error.code(), error.what() + began);
   }
 }
@@ -239,6 +257,8 @@ EvaluateOptions Trainer::evaluation_of(const std::string& split) const {
 void Trainer::on_batch(const data::Batch&) {}
 
 void Trainer::backward(const Tensor& loss, const data::Batch&) { autograd::backward(scaler_.scale(loss)); }
+
+void Trainer::on_gradients(const StepReport&) {}
 
 void Trainer::on_step(const StepReport&) {}
 

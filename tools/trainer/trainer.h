@@ -98,12 +98,25 @@ class Trainer {
   /// a row that were not finite; checkpoints and best/ then stay as they are. A signal makes it save and return.
   TrainResult run(const RunDir& dir);
 
+  // --- in place of run(): a run, or a part of it, once more, to be looked at; nothing is written anywhere ---
+  /// Before replay(): weights, moments and counters are those of a checkpoint. Throws as resume() does.
+  void load(const Checkpoint& checkpoint, const RunState& state);
+  /// Takes steps as run() does until so many were attempted, without evaluating. Throws E-DIVERGED as run() does.
+  void replay(int64_t steps);
+  /// The next step without its update: its gradients at this loss scale, what would have become of it, and all is as
+  /// before. An attempt of amp.retry_overflow is one by itself.
+  StepReport try_step(double scale);
+  const amp::ScalerState& scaler_state() const { return scaler_.state(); }
+  const amp::ScalerOptions& scaling() const { return scaler_.options(); }
+
  protected:
   /// Before the forward of each micro-batch; again when its step is tried again (amp.retry_overflow).
   virtual void on_batch(const data::Batch& batch);
   /// Makes the gradients of one micro-batch: `loss` is the sum of its items' losses over the items of the whole window.
   /// Overriders use scaler() for every loss that they sweep, and forward() for another pass.
   virtual void backward(const Tensor& loss, const data::Batch& batch);
+  /// After the last backward of a step, while its gradients stand in the leaves.
+  virtual void on_gradients(const StepReport& report);
   virtual void on_step(const StepReport& report);
   virtual void on_eval(const EvalReport& report);
   /// `directory` was just written: a checkpoint, or best/.
@@ -116,9 +129,18 @@ class Trainer {
   amp::GradScaler& scaler() { return scaler_; }
 
  private:
+  /// The batches of an epoch, cut into steps.
+  struct Epoch {
+    int64_t number = 0;  // from 0
+    data::BatchPlan batches;
+    std::vector<data::Window> windows;
+  };
+  Epoch current_epoch() const;
+  const data::Window& next_window(const Epoch& epoch) const;
   void train_epoch();
-  StepReport train_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window);
-  StepReport attempt_step(int64_t epoch, const data::BatchPlan& batches, const data::Window& window);
+  StepReport train_step(const Epoch& epoch, const data::Window& window);
+  StepReport attempt_step(const Epoch& epoch, const data::Window& window);
+  StepReport make_gradients(const Epoch& epoch, const data::Window& window);
   bool is_tried_again(const StepReport& report) const;
   void end_step(const StepReport& report);
   void end_round(int64_t step);
@@ -142,6 +164,7 @@ class Trainer {
   void export_kept_best();
   void keep_best();
   void restore_best(const RunDir& dir, const RunState::Best& best);
+  void take_up(const RunState& state);
   TrainResult interrupted(int signal);
 
   Parts parts_;
@@ -153,8 +176,8 @@ class Trainer {
   amp::GradScaler scaler_;
   optim::Schedule schedule_;
 
-  const RunDir* dir_ = nullptr;  // from run() on
-  std::unique_ptr<RunReport> report_;
+  const RunDir* dir_ = nullptr;                    // from run() on
+  std::unique_ptr<RunReport> report_;              // the same
   double window_items_ = 1;                        // rows of the running window
   RngCoordinates coordinates_;                     // of the running micro-step
   std::optional<amp::ScalerState> scaler_before_;  // a step that is going on: where it began

@@ -176,9 +176,24 @@ void Trainer::resume(const RunDir& dir, const Checkpoint& checkpoint, ResumePoin
     if (any_begins_with(from.changes, "amp.")) forget_compensation(moments);
     optimizer().load_state(moments);
   }
-  amp::ScalerState scaler = state.scaler;
-  if (any_begins_with(from.changes, "amp.")) scaler.scale = scaler_.state().scale;
-  scaler_.load_state(scaler);
+  const amp::ScaleState first_scale = scaler_.state().scale;
+  take_up(state);
+  if (any_begins_with(from.changes, "amp.")) {
+    amp::ScalerState scaler = state.scaler;
+    scaler.scale = first_scale;
+    scaler_.load_state(scaler);
+  }
+  result_.seconds = from.log.seconds;
+  if (from.changes.empty()) {
+    saved_at_ = state.step;
+    saved_evaluated_at_ = state.evaluated_at;
+  }
+  from_ = std::move(from);
+}
+
+/// Counters alone.
+void Trainer::take_up(const RunState& state) {
+  scaler_.load_state(state.scaler);
   schedule_.restore(state.updates);
   evaluated_at_ = state.evaluated_at;
   evaluations_since_best_ = state.evaluations_since_best;
@@ -187,12 +202,6 @@ void Trainer::resume(const RunDir& dir, const Checkpoint& checkpoint, ResumePoin
   result_.updates = state.updates;
   result_.skipped = state.skipped;
   result_.tokens = state.tokens;
-  result_.seconds = from.log.seconds;
-  if (from.changes.empty()) {
-    saved_at_ = state.step;
-    saved_evaluated_at_ = state.evaluated_at;
-  }
-  from_ = std::move(from);
 }
 
 /// best/ may be older than the checkpoint, when the run was killed between the two, or newer, when the checkpoint is
