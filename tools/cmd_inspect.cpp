@@ -65,6 +65,9 @@ void add_inspect(Program& program) {
   sub.action([options] { ledger(*options); });
   add_inspect_weights(verb);
   add_inspect_memory(verb);
+  add_inspect_why_overflow(verb);
+  add_inspect_compare(verb);
+  add_inspect_speed(verb);
 }
 
 }  // namespace mixtape::tools

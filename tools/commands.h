@@ -36,6 +36,9 @@ void add_export(Program& program);
 /// The verb "weights" of inspect.
 void add_inspect_weights(Verb& inspect);
 void add_inspect_memory(Verb& inspect);
+void add_inspect_why_overflow(Verb& inspect);
+void add_inspect_compare(Verb& inspect);
+void add_inspect_speed(Verb& inspect);
 
 /// Reads a configuration file with its `--set`s; its warnings go to stderr.
 config::Config load_config(const std::string& file, const std::vector<std::string>& sets);

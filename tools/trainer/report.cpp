@@ -43,11 +43,17 @@ std::string cut_back(std::string path, const ResumePoint* from) {
 
 }  // namespace
 
+SkipMessages::SkipMessages(Progress& progress, const config::Config& config, std::string dir)
+    : progress_(progress),
+      dir_(std::move(dir)),
+      scaling_(make_precision(config).scaler.scale),
+      which_(config.amp.overflow_messages) {}
+
 void SkipMessages::step(const StepReport& report) {
   const bool skipped = !report.nonfinite.empty();
   if (!report.culprit.empty()) {
     progress_.note(message("step ", report.step,
-                           ": the loss is not finite, the step is skipped; the first tensor that ",
+                           ": the loss is not finite, the step is skipped, no loss scale helps; the first tensor that ",
                            "was not finite: ", report.culprit));
   } else if (skipped && !started_ && report.result == optim::StepResult::skipped_overflow) {
     if (at_start_++ == 0) first_scale_ = report.loss_scale;
@@ -65,10 +71,22 @@ void SkipMessages::step(const StepReport& report) {
 
 void SkipMessages::say_later(const StepReport& report) {
   ++later_;
+  const std::string why = verdict(report);
   if (which_ == config::OverflowMessages::none || (which_ == config::OverflowMessages::first && later_ > 1)) return;
   progress_.note(message("step ", report.step, ": overflow at loss scale ", report.loss_scale, " in ",
-                         first_of(report.nonfinite), ", the step is ", report.retried ? "tried again" : "skipped",
+                         first_of(report.nonfinite), ", the step is ", report.retried ? "tried again" : "skipped", ": ",
+                         why, "; mixtape inspect why-overflow ", dir_, " --step ", report.step, " shows its cause",
                          which_ == config::OverflowMessages::first ? " (later ones stand in log.jsonl)" : ""));
+}
+
+std::string SkipMessages::verdict(const StepReport& report) {
+  recent_.push_back(report.step);
+  std::erase_if(recent_, [&](int64_t step) { return step <= report.step - skip_window; });
+  if (!scaling_.dynamic) return "this run's loss scale does not move";
+  if (report.loss_scale <= scaling_.min) return "the scale is at its floor, amp.min_scale";
+  const int64_t skips = std::ssize(recent_);
+  if (skips > many_skips) return message(skips, " of the last ", skip_window, " steps, the scale grows too often");
+  return "a harmless back-off";
 }
 
 void SkipMessages::resume(const RunState& state) {
@@ -85,7 +103,7 @@ RunReport::RunReport(const config::Config& config, const RunPlan& plan, std::vec
       dir_(dir),
       progress_(progress),
       log_(cut_back(dir.path("log.jsonl"), from)),
-      messages_(progress, config.amp.overflow_messages) {
+      messages_(progress, config, dir.path()) {
   progress_.note(plan_.text());
   if (config_.amp.dtype == config::AmpDtype::fp16) {
     progress_.note("fp16 on the CPU is storage: converted, multiplied in f32, rounded once; it does not speed up");

@@ -11,19 +11,26 @@
 
 namespace mixtape::trainer {
 
+/// So many skips in so many steps are no longer what a scale that tries to grow costs now and then.
+inline constexpr int64_t skip_window = 200, many_skips = 10;
+
 /// What a person hears about overflows: those before the first applied step fold into one line, then
 /// `amp.overflow_messages` decides. All of them are in log.jsonl. A loss that is not finite is told always.
 class SkipMessages {
  public:
-  SkipMessages(Progress& progress, config::OverflowMessages which) : progress_(progress), which_(which) {}
+  SkipMessages(Progress& progress, const config::Config& config, std::string dir);
   void step(const StepReport& report);
   /// Goes on with a run that was there before.
   void resume(const RunState& state);
 
  private:
   void say_later(const StepReport& report);
+  std::string verdict(const StepReport& report);
 
   Progress& progress_;
+  std::string dir_;
+  amp::ScaleOptions scaling_;
+  std::vector<int64_t> recent_;  // skipped steps of the last skip_window
   config::OverflowMessages which_;
   bool started_ = false, retried_ = false;
   int64_t at_start_ = 0, later_ = 0;

@@ -1,0 +1,212 @@
+#include "tools/inspect/speed.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "amp/autocast.h"
+#include "amp/ledger.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/kernels/gemm.h"
+#include "core/kernels/parallel.h"
+#include "data/loader.h"
+#include "optim/clip.h"
+#include "tools/trainer/setup.h"
+#include "tools/trainer/step_profile.h"
+#include "tools/trainer/task.h"
+
+namespace mixtape::inspect {
+namespace {
+
+using trainer::Profile;
+
+constexpr int64_t kWarmup = 2, kMostSteps = 5;
+
+WorkClass class_of(std::string_view name) {
+  if (name == "matrix products" || name == "attention") return WorkClass::products;
+  if (name == Profile::casts) return WorkClass::casts;
+  if (name == Profile::optimizer || name == Profile::clipping) return WorkClass::optimizer;
+  if (name == Profile::batch || name == Profile::tape) return WorkClass::waiting;
+  return WorkClass::other_math;
+}
+
+/// Takes steps of a configuration over the batches of its first epoch.
+class Stepper {
+ public:
+  Stepper(const config::Config& config, trainer::Progress& progress)
+      : config_(config),
+        tokenizer_(trainer::make_tokenizer(config.tokenizer)),
+        task_(trainer::read_task(config, tokenizer_, progress)),
+        model_(trainer::make_model(config, tokenizer_.vocab().size(), task_.class_names, progress)),
+        precision_(trainer::make_precision(config)),
+        scaler_(precision_.scaler),
+        optimizer_(trainer::make_optimizer(config, model_->parameters())),
+        loader_(std::move(task_.train),
+                {.plan = {.batch_size = config.trainer.per_device_train_batch_size,
+                          .shuffle = config.data.shuffle,
+                          .length_bucketing = config.data.length_bucketing,
+                          .seed = static_cast<uint64_t>(config.trainer.seed)},
+                 .collate = trainer::collate_options(config, tokenizer_, model_->label_dtype())}),
+        plan_(loader_.plan(0)) {}
+
+  /// `profile` may be null.
+  void step(Profile* profile) {
+    const auto phase = [&](std::string_view name, bool backward) {
+      if (profile != nullptr) profile->phase(name, backward);
+    };
+    phase(Profile::batch, false);
+    const data::Batch batch = loader_.batch(plan_, static_cast<size_t>(step_ % std::ssize(plan_)));
+    rows = batch.rows;
+    tokens = batch.tokens;
+    phase(Profile::tape, false);
+    const RngGuard rng({.seed = static_cast<uint64_t>(config_.trainer.seed),
+                        .stream = rng_stream::dropout,
+                        .step = static_cast<uint32_t>(++step_)});
+    const Tensor loss = [&] {
+      const amp::Autocast autocast(precision_.rule);
+      return model_->loss(batch, static_cast<double>(batch.rows), true);
+    }();
+    phase(Profile::tape, true);
+    autograd::backward(scaler_.scale(loss));
+    phase(Profile::clipping, true);
+    scaler_.unscale(*optimizer_);
+    (void)optim::clip_grad_norm(*optimizer_, config_.trainer.max_grad_norm);
+    phase(Profile::optimizer, true);
+    (void)scaler_.step(*optimizer_).get();
+    phase(Profile::tape, true);
+    scaler_.update();
+    if (profile != nullptr) profile->end_step();
+  }
+  int64_t rows = 0, tokens = 0;
+
+ private:
+  const config::Config& config_;
+  data::Tokenizer tokenizer_;
+  trainer::Task task_;
+  std::unique_ptr<models::BertClassifier> model_;
+  trainer::Precision precision_;
+  amp::GradScaler scaler_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  data::Loader loader_;
+  data::BatchPlan plan_;
+  int64_t step_ = 0;
+};
+
+config::Config amp_config(const std::string& file, std::vector<std::string> sets, const std::string& amp) {
+  sets.push_back("amp.dtype=" + amp);
+  config::Config config = config::load_config(file, sets);
+  trainer::take_from_pretrained(config);
+  return config;
+}
+
+struct Traffic {
+  int64_t bytes = 0, casts = 0;
+};
+/// Of the step after a warm-up: by then the optimizer writes the 16-bit copies of weights along, which nobody casts.
+Traffic traffic_of(Stepper& stepper) {
+  for (int64_t i = 0; i < kWarmup; ++i) stepper.step(nullptr);
+  amp::Ledger ledger;
+  {
+    const ObserverGuard guard(ledger.observer());
+    stepper.step(nullptr);
+  }
+  Traffic out;
+  for (const auto* rows : {&ledger.forward(), &ledger.backward()}) {
+    for (const amp::LedgerRow& row : *rows) {
+      out.bytes += row.bytes;
+      if (row.op == "cast") out.casts += row.bytes;
+    }
+  }
+  return out;
+}
+
+void measure(SpeedRun& run, Stepper& stepper) {
+  using Clock = std::chrono::steady_clock;
+  Profile profile;
+  {
+    const ObserverGuard guard(profile.observer());
+    const Clock::time_point start = Clock::now();
+    while (run.steps < kMostSteps && (run.steps == 0 || Clock::now() - start < std::chrono::seconds(1))) {
+      stepper.step(&profile);
+      if (run.steps++ == 0) {
+        run.rows = stepper.rows;
+        run.tokens = stepper.tokens;
+      }
+    }
+  }
+  run.seconds = profile.seconds();
+  for (const trainer::ClassTimes& times : profile.classes()) {
+    run.class_seconds[static_cast<int>(class_of(times.name))] += times.sum();
+  }
+  run.flops_wide = profile.flops(DType::f32);
+  run.flops_low = profile.flops(DType::bf16) + profile.flops(DType::f16);
+}
+
+/// What each override adds to the bytes of casts: the same step without it.
+void find_cast_cause(SpeedRun& run, const config::Config& config, trainer::Progress& progress) {
+  for (const auto& [op, rule] : config.amp.overrides) {
+    config::Config without = config;
+    std::erase_if(without.amp.overrides, [&](const auto& entry) { return entry.first == op; });
+    Stepper stepper(without, progress);
+    const double added = static_cast<double>(run.cast_bytes - traffic_of(stepper).casts);
+    if (added <= run.cause_bytes) continue;
+    run.cause_bytes = added;
+    run.cast_cause = message(op, " is overridden to ", rule);
+  }
+}
+
+SpeedRun measure_amp(const config::Config& config, const std::string& amp, trainer::Progress& progress) {
+  SpeedRun run;
+  run.amp = amp;
+  kernels::set_thread_count(static_cast<int>(config.threads));
+  {
+    Stepper stepper(config, progress);
+    const Traffic traffic = traffic_of(stepper);
+    run.bytes = traffic.bytes;
+    run.cast_bytes = traffic.casts;
+    measure(run, stepper);
+  }
+  if (amp != "off") find_cast_cause(run, config, progress);
+  return run;
+}
+
+}  // namespace
+
+std::string_view name_of(WorkClass work) {
+  constexpr std::string_view names[work_classes] = {"products (GEMM)", "other math", "casts", "optimizer", "waiting"};
+  return names[static_cast<int>(work)];
+}
+
+std::vector<std::string> parse_amps(const std::string& list) {
+  std::vector<std::string> amps;
+  for (size_t start = 0, end = 0; start <= list.size(); start = end + 1) {
+    end = std::min(list.find(',', start), list.size());
+    std::string amp = list.substr(start, end - start);
+    if (amp == "fp32") amp = "off";
+    const bool known = amp == "off" || amp == "bf16" || amp == "fp16";
+    if (!known || std::find(amps.begin(), amps.end(), amp) != amps.end()) {
+      fail(ErrorKind::config, "E-USAGE",
+           message("--amp ", list, ": \"", amp, known ? "\" comes twice" : "\" is none of off, bf16 and fp16",
+                   ": write --amp off,bf16,fp16, or some of these"));
+    }
+    amps.push_back(std::move(amp));
+  }
+  return amps;
+}
+
+Speed measure_speed(const std::string& file, const std::vector<std::string>& sets, const std::vector<std::string>& amps,
+                    trainer::Progress& progress) {
+  std::vector<config::Config> configs;
+  for (const std::string& amp : amps) configs.push_back(amp_config(file, sets, amp));  // all faults before any work
+  Speed speed;
+  for (size_t i = 0; i < amps.size(); ++i) speed.runs.push_back(measure_amp(configs[i], amps[i], progress));
+  const SpeedMachine machine{.native_bf16 = kernels::gemm_native_bf16()};
+  for (const SpeedRun& off : speed.runs) {
+    for (const SpeedRun& low : speed.runs) {
+      if (off.amp == "off" && low.amp != "off") speed.verdicts.push_back(speed_verdict(off, low, machine));
+    }
+  }
+  return speed;
+}
+
+}  // namespace mixtape::inspect
