@@ -68,6 +68,8 @@ void add_inspect(Program& program) {
   add_inspect_why_overflow(verb);
   add_inspect_compare(verb);
   add_inspect_speed(verb);
+  add_inspect_histogram(verb);
+  add_inspect_scale(verb);
 }
 
 }  // namespace mixtape::tools

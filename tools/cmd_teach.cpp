@@ -3,11 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 
 #include "amp/scale_state.h"
 #include "core/error.h"
-#include "data/file.h"
 #include "tools/commands.h"
 #include "tools/lines.h"
 #include "tools/teach/bits.h"
@@ -46,14 +44,6 @@ void add_format(Verb& verb, TeachOptions& options, std::string_view which) {
 
 void show(const TeachOptions& options, const std::string& text, const trainer::Json& json) {
   print(options.json ? json.pretty() : text);
-}
-
-void draw(const std::string& path, const SvgChart& chart) {
-  data::OutputFile file(path);
-  const std::string text = chart.text();
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
-  note("wrote " + path);
 }
 
 void add_bits(Verb& group) {
@@ -103,7 +93,7 @@ void add_formats_verb(Verb& group) {
       amp::check({.dynamic = false, .init = *scale});
     }
     show(*options, formats_text(formats, scale), formats_json(formats, scale));
-    if (!options->svg.empty()) draw(options->svg, teach_picture(formats, scale));
+    if (!options->svg.empty()) write_picture(options->svg, teach_picture(formats, scale));
   });
 }
 
@@ -130,7 +120,7 @@ void add_swallow(Verb& group) {
     lesson.steps = options->steps;
     const teach::Swallow result = teach::swallow(lesson);
     show(*options, swallow_text(result), swallow_json(result));
-    if (!options->svg.empty()) draw(options->svg, teach_picture(result));
+    if (!options->svg.empty()) write_picture(options->svg, teach_picture(result));
   });
 }
 
@@ -161,7 +151,7 @@ void add_accumulate(Verb& group) {
     lesson.seed = static_cast<uint64_t>(options->seed);
     const teach::Accumulate result = teach::accumulate(lesson);
     show(*options, accumulate_text(result), accumulate_json(result));
-    if (!options->svg.empty()) draw(options->svg, teach_picture(result));
+    if (!options->svg.empty()) write_picture(options->svg, teach_picture(result));
   });
 }
 

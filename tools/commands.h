@@ -11,6 +11,8 @@
 
 namespace mixtape::tools {
 
+class SvgChart;
+
 /// What a verb gets: the command line to describe itself to, and where to leave an exit code. Its action returns for
 /// success, throws Error for a failure, and sets `exit_code` for the few outcomes that are neither (an interrupted run
 /// that wrote a good checkpoint).
@@ -39,6 +41,8 @@ void add_inspect_memory(Verb& inspect);
 void add_inspect_why_overflow(Verb& inspect);
 void add_inspect_compare(Verb& inspect);
 void add_inspect_speed(Verb& inspect);
+void add_inspect_histogram(Verb& inspect);
+void add_inspect_scale(Verb& inspect);
 
 /// Reads a configuration file with its `--set`s; its warnings go to stderr.
 config::Config load_config(const std::string& file, const std::vector<std::string>& sets);
@@ -52,6 +56,9 @@ void add_dtype_option(Verb& verb, std::string& dtype);
 /// Writes to stdout at once. A full disk or a closed pipe is an Error of kind io, so that cut output never looks
 /// complete.
 void print(const std::string& text);
+
+/// Writes a picture as an SVG file, which appears complete or not at all, and says so. Errors are kind io.
+void write_picture(const std::string& path, const SvgChart& chart);
 
 /// A line (or several) for stderr, complete with the newline.
 void note(std::string_view text);

@@ -6,9 +6,12 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <span>
 
 #include "core/error.h"
+#include "data/file.h"
 #include "tools/commands.h"
+#include "tools/svg.h"
 
 namespace mixtape::tools {
 namespace {
@@ -16,7 +19,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 /// Verbs that come later. Typed, they say so; no help text lists them.
-const Words verbs_to_come = {"report", "teach break", "inspect histogram", "inspect scale"};
+const Words verbs_to_come = {"report", "teach break"};
 
 void describe(Program& program) {
   for (const auto add : {add_train, add_evaluate, add_predict, add_tokenize, add_config, add_data, add_bench,
@@ -87,6 +90,14 @@ void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     fail(ErrorKind::io, "E-IO-STDOUT", std::string("writing to the standard output failed: ") + std::strerror(errno));
   }
+}
+
+void write_picture(const std::string& path, const SvgChart& chart) {
+  data::OutputFile file(path);
+  const std::string text = chart.text();
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+  note("wrote " + path);
 }
 
 void note(std::string_view text) {
