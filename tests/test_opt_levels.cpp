@@ -67,6 +67,17 @@ TEST_CASE("opt levels: the policy says how the loss is scaled, unless amp.loss_s
     CHECK(scale({"amp.opt_level=" + level, "amp.loss_scale=\"dynamic\""}).dynamic);
     CHECK(scale({"amp.opt_level=" + level, "amp.loss_scale=128"}).init == 128);
   }
+  for (const std::string level : {"O0", "O2", "O3"}) {
+    CAPTURE(level);
+    for (const char* more : {"amp.growth_factor=2", "amp.loss_scale=\"dynamic\"", "amp.loss_scale=8"}) {
+      const config::Config config = tiny.config({"amp.dtype=fp16", "amp.opt_level=" + level, more});
+      const std::string effective = tiny.folder().write("effective.json", config::to_json(config));
+      const config::Config again = config::load_config(effective, {});
+      CHECK(trainer::make_precision(again).scaler.scale.dynamic ==
+            trainer::make_precision(config).scaler.scale.dynamic);
+      CHECK(trainer::make_precision(again).scaler.scale.init == trainer::make_precision(config).scaler.scale.init);
+    }
+  }
   CHECK(scale({"amp.opt_level=O2"}).dynamic);
   CHECK(scale({"amp.opt_level=O2"}).init == 65536);
 }

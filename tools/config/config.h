@@ -165,8 +165,9 @@ Config parse_config(std::string_view text, const std::string& name, const std::s
                     const std::vector<std::string>& sets);
 
 /// The effective configuration as strict JSON, indented, ending in a newline: absolute paths, numbers in the shortest
-/// form that reads back as the same double, the one warm-up key that counts, and of `model.config` only what was
-/// written when `pretrained` decides the rest. Loading it gives the same values again.
+/// form that reads back as the same double, the one warm-up key that counts, amp.loss_scale unless a policy decides it,
+/// and of `model.config` only what was written when `pretrained` decides the rest. Loading it gives the same values
+/// again.
 std::string to_json(const Config& config);
 
 }  // namespace mixtape::config

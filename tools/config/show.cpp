@@ -2,12 +2,20 @@
 
 #include <algorithm>
 
+#include "amp/policy.h"
 #include "core/error.h"
 #include "tools/config/fields.h"
 #include "tools/config/json_locate.h"
 
 namespace mixtape::config {
 namespace {
+
+/// A default that would outweigh the policy's own word if it were written.
+bool is_left_to_policy(const Config& config, const Field& field) {
+  const std::string& policy = config.amp.policy;
+  return field.path() == "amp.loss_scale" && !config.written("amp.loss_scale") &&
+         (policy.ends_with(".json") || !amp::Policy::load(policy).dynamic_scale);
+}
 
 std::string members(const Config& config, std::string_view section, const std::string& indent) {
   std::vector<std::string> parts;
@@ -18,7 +26,7 @@ std::string members(const Config& config, std::string_view section, const std::s
     parts.push_back(message(quote_json(name), ": {", body, body.empty() ? "" : "\n" + indent + "  ", "}"));
   }
   for (const Field& field : fields()) {
-    if (field.section == section && counts(config, field)) {
+    if (field.section == section && counts(config, field) && !is_left_to_policy(config, field)) {
       parts.push_back(message(quote_json(field.name), ": ", field.json(config)));
     }
   }
