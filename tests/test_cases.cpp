@@ -5,10 +5,13 @@
 #include <chrono>
 #include <cstring>
 
+#include "amp/autocast.h"
 #include "data/safetensors.h"
 #include "data/tweet_eval.h"
 #include "data/vocab.h"
+#include "models/classifier.h"
 #include "ops/ops.h"
+#include "optim/adamw.h"
 #include "optim/clip.h"
 #include "tests/scaler.h"
 #include "tests/shared.h"
@@ -56,7 +59,56 @@ std::string bert_base_header(uint64_t& file_size) {
   return bytes + json;
 }
 
+models::ClassifierConfig four_word_bert() {
+  models::ClassifierConfig out;
+  out.bert = {.vocab_size = 4,
+              .hidden_size = 8,
+              .num_hidden_layers = 1,
+              .num_attention_heads = 2,
+              .intermediate_size = 16,
+              .max_position_embeddings = 3};
+  return out;
+}
+
 }  // namespace
+
+TEST_CASE("case_31: a forward that is not finite leaves nothing behind, nor in the evaluation after it") {
+  const models::BertClassifier model(four_word_bert(), 1);
+  const NamedTensors parameters = model.parameters();
+  const Tensor words = parameters[0].tensor;
+  REQUIRE(words.shape() == Shape{4, 8});
+  std::vector<double> rows = to_vector(words);
+  std::fill(rows.end() - 8, rows.end(), 1e5);  // word 3 is inf in half
+  assign(words, from(rows, {4, 8}));
+  optim::AdamW optimizer(parameters);
+  amp::GradScaler scaler;
+  const auto all_bits = [&] {
+    std::vector<Values> out;
+    for (const NamedTensors& tensors : {parameters, optimizer.state()})
+      for (const NamedTensor& entry : tensors) out.push_back(to_vector(entry.tensor));
+    return out;
+  };
+  const auto logits = [&](const std::vector<int64_t>& ids, bool train) {
+    const amp::Autocast guard(DType::f16);
+    return model.logits(models::BertInput{.ids = from_ints(ids, {1, 3})}, train);
+  };
+  const auto train_on = [&](const std::vector<int64_t>& ids) {
+    return one_step(scaler, optimizer, model.loss_of(logits(ids, true), from({1}, {1}), 1));
+  };
+  const auto evaluate = [&] {
+    const NoGradGuard no_grad;
+    return to_vector(logits({0, 1, 2}, false));
+  };
+  CHECK(train_on({0, 1, 2}) == optim::StepResult::applied);
+  const Values before = evaluate();
+  const std::vector<Values> bits = all_bits();
+  CHECK(std::isfinite(before[0]));
+  CHECK(train_on({0, 3, 2}) == optim::StepResult::skipped_nonfinite_loss);
+  CHECK(evaluate() == before);
+  CHECK(all_bits() == bits);
+  CHECK(train_on({0, 1, 2}) == optim::StepResult::applied);
+  CHECK(evaluate() != before);
+}
 
 TEST_CASE("case_49: the larger of two halves is selected, not computed") {
   const Tensor a = from({60000, -65504}, {2}, DType::f16), b = from({49984, 65504}, {2}, DType::f16);

@@ -64,8 +64,6 @@ TEST_CASE("program: verbs to come say so and stand in no help text") {
     check_usage_error(verb, "not built yet");
     CHECK_FALSE(contains(help, "\n  " + verb + " "));
   }
-  check_usage_error("teach break", "not built yet");
-  CHECK_FALSE(contains(run("teach --help").out, "\n  break "));
   for (const std::string verb : {"tokenize", "config", "data", "ops", "doctor"})
     CHECK(contains(help, "\n  " + verb + " "));
 }

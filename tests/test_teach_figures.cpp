@@ -1,8 +1,5 @@
 // The exact figures of the precision contract (../shared/precision.md, section 2), each printed by a lesson: a program
 // that computes them, against the numbers of the contract, which stand here.
-//
-// Left for other commands, because they are about a step or a scaler and not about a format:
-//   clip a gradient of scaled norm 65536 to 1.0, then unscale   teach break --clip-before-unscale
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -112,6 +109,8 @@ constexpr Figure of_others[] = {
     {"until scale is 0", "formats --scale 65536", "/scale/backoffs_zero", 166},
     {"growths until inf", "formats --scale 65536", "/scale/growths_inf", 112},
     {"clean steps", "formats --scale 65536", "/scale/clean_updates_inf", 224000},
+    {"clip a scaled norm of 65536 to 1, then unscale", "break --clip-before-unscale", "/clipped_then_unscaled", 1.5e-5,
+     2e-2},
     // teach.md, command 2
     {"half: min normal", "formats", "/formats/1/min_normal", 6.10e-5, 1e-3},
     {"half: epsilon", "formats", "/formats/1/epsilon", 0x1p-10},

@@ -269,6 +269,7 @@ void add_teach(Program& program) {
   add_accumulate(group);
   add_softmax(group);
   add_layernorm(group);
+  add_teach_break(group);
   add_quiz(group);
 }
 

@@ -43,6 +43,8 @@ void add_inspect_compare(Verb& inspect);
 void add_inspect_speed(Verb& inspect);
 void add_inspect_histogram(Verb& inspect);
 void add_inspect_scale(Verb& inspect);
+/// The verb "break" of teach.
+void add_teach_break(Verb& teach);
 
 /// Reads a configuration file with its `--set`s; its warnings go to stderr.
 config::Config load_config(const std::string& file, const std::vector<std::string>& sets);

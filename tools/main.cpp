@@ -19,7 +19,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 /// Verbs that come later. Typed, they say so; no help text lists them.
-const Words verbs_to_come = {"report", "teach break"};
+const Words verbs_to_come = {"report"};
 
 void describe(Program& program) {
   for (const auto add : {add_train, add_evaluate, add_predict, add_tokenize, add_config, add_data, add_bench,

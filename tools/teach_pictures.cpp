@@ -78,4 +78,15 @@ SvgChart teach_picture(const teach::Accumulate& lesson) {
   return chart;
 }
 
+SvgChart teach_picture(const teach::BreakLesson& lesson) {
+  std::vector<double> values = {0};
+  for (const teach::BreakRun* run : {&lesson.off, &lesson.on})
+    values.insert(values.end(), run->loss.begin(), run->loss.end());
+  SvgChart chart("teach break --" + std::string(lesson.facts().name),
+                 SvgAxis{"step", 0, static_cast<double>(lesson.off.loss.size())}, SvgAxis::around("loss", values));
+  chart.line(lesson.off.name, against_index(lesson.off.loss));
+  chart.line(lesson.on.name, against_index(lesson.on.loss));
+  return chart;
+}
+
 }  // namespace mixtape::tools

@@ -6,6 +6,7 @@
 
 #include "tools/svg.h"
 #include "tools/teach/accumulate.h"
+#include "tools/teach/break.h"
 #include "tools/teach/format.h"
 #include "tools/teach/swallow.h"
 
@@ -17,5 +18,7 @@ SvgChart teach_picture(const std::vector<teach::Format>& formats, std::optional<
 SvgChart teach_picture(const teach::Swallow& lesson);
 /// The sums against the number of terms.
 SvgChart teach_picture(const teach::Accumulate& lesson);
+/// The losses of both trainings against the steps.
+SvgChart teach_picture(const teach::BreakLesson& lesson);
 
 }  // namespace mixtape::tools
