@@ -112,6 +112,8 @@ ordered_json backward_json(const LedgerRow& row) {
           {"bytes", row.bytes}};
 }
 
+}  // namespace
+
 std::vector<LedgerRow> grouped(const std::vector<LedgerRow>& rows) {
   std::vector<LedgerRow> groups;
   std::map<std::string, size_t> places;
@@ -128,8 +130,6 @@ std::vector<LedgerRow> grouped(const std::vector<LedgerRow>& rows) {
   }
   return groups;
 }
-
-}  // namespace
 
 std::string why_of(const LedgerRow& row) {
   const std::string whose = row.own_rule ? "" : "policy: ";

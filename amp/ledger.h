@@ -26,6 +26,9 @@ struct LedgerRow {
       0;  ///< inputs and outputs, without what is only saved; 0 for views and for a cast that a fresh shadow stood for
 };
 
+/// Rows whose scopes differ in numbers alone as one, in the order of the first: "layer.3" becomes "layer.*".
+std::vector<LedgerRow> grouped(const std::vector<LedgerRow>& rows);
+
 struct LedgerTotals {
   int64_t calls = 0, casts = 0;
   double flops = 0, low_flops = 0;  ///< of the forward; with operands of 16 bits

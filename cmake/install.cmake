@@ -20,7 +20,7 @@ set_target_properties(mixtape_optest_runner PROPERTIES EXPORT_NAME optest)
 install(TARGETS mixtape_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS mixtape_library mixtape_optest_runner EXPORT mixtape-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(folder core autograd ops nn optim amp data models tools/trainer tools/config tools/teach
-    tools/inspect tools/report)
+    tools/inspect tools/draw tools/report)
   get_filename_component(parent ${folder} DIRECTORY)
   install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mixtape/${parent}
     FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")

@@ -45,7 +45,7 @@ TEST_CASE("cli: train leaves a complete run directory") {
   CHECK(contains(result.err, "warm-up 2 of 12 steps"));
   CHECK(contains(result.err, "\nepoch 2/2 step 12/12 100% loss "));
   CHECK(files_in(tiny.path("run")) == std::set<std::string>{".lock", "best", "checkpoints", "config.json", "latest",
-                                                            "log.jsonl", "metrics.json", "run.json"});
+                                                            "log.jsonl", "metrics.json", "report.html", "run.json"});
   CHECK(files_in(tiny.path("run/best")) == std::set<std::string>{"config.json", "model.safetensors", "vocab.txt",
                                                                  "tokenizer_config.json", "special_tokens_map.json"});
   const json config = json::parse(slurp(tiny.path("run/config.json")));
@@ -58,6 +58,8 @@ TEST_CASE("cli: train leaves a complete run directory") {
   CHECK(about["xxh3_128"]["start_weights"].get<std::string>().size() == 32);
   CHECK(about["xxh3_128"]["data"].size() == 7);
   CHECK(about["mixtape"].contains("version"));
+  CHECK(contains(about["origins"]["trainer.num_train_epochs"].get<std::string>(), "config.json:7:"));
+  CHECK_FALSE(about["origins"].contains("trainer.seed"));
 }
 
 TEST_CASE("cli: the events of log.jsonl hold what they must") {

@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUFFIXES = {".h", ".cpp", ".cuh", ".cu", ".inc"}
 
 LIBRARY = {"core", "autograd", "ops", "nn", "optim", "amp", "data", "models"}
+TOOLS = {"tools/config", "tools/trainer", "tools/teach", "tools/inspect", "tools/draw", "tools/report"}
 # Each layer, lowest first, and the layers it may include beside itself. A file belongs to the longest that its path
 # starts with. Of the library, nobody includes amp: core owns the pointer to a cast rule, amp the rule.
 LAYERS = {
@@ -28,9 +29,10 @@ LAYERS = {
     "tools/trainer": LIBRARY | {"tools/config"},
     "tools/teach": LIBRARY | {"tools/config", "tools/trainer"},
     "tools/inspect": LIBRARY | {"tools/config", "tools/trainer"},
-    "tools/report": LIBRARY | {"tools/config", "tools/trainer", "tools/inspect"},
-    "tools": LIBRARY | {"tools/config", "tools/trainer", "tools/teach", "tools/inspect", "tools/report"},
-    "tests": LIBRARY | {"tools/config", "tools/trainer", "tools/teach", "tools/inspect", "tools/report", "tools"},
+    "tools/draw": {"core", "tools/config"},
+    "tools/report": LIBRARY | {"tools/config", "tools/trainer", "tools/inspect", "tools/draw"},
+    "tools": LIBRARY | TOOLS,
+    "tests": LIBRARY | TOOLS | {"tools"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
@@ -87,6 +89,7 @@ def self_test():
         ("tools/train.cpp", "tests/shared.h", False), ("tests/test_half.cpp", "tools/trainer/trainer.h", True),
         ("tools/teach/bits.h", "tools/trainer/json.h", True), ("tools/trainer/json.h", "tools/teach/bits.h", False),
         ("tools/teach/bits.h", "tools/svg.h", False), ("tools/cmd_teach.cpp", "tools/teach/bits.h", True),
+        ("tools/report/chart.h", "tools/draw/axis.h", True), ("tools/draw/axis.h", "tools/report/chart.h", False),
         ("core/tensor.h", "tensor.h", False),
     ]
     failed = 0

@@ -1,15 +1,9 @@
 // mixtape inspect ledger CONFIG [--composed]: what one training step ran in which dtype.
 #include <memory>
 
-#include "amp/autocast.h"
-#include "amp/ledger.h"
-#include "core/kernels/parallel.h"
-#include "data/batch.h"
-#include "data/dataset.h"
 #include "tools/commands.h"
 #include "tools/config/config.h"
-#include "tools/trainer/setup.h"
-#include "tools/trainer/task.h"
+#include "tools/inspect/ledger.h"
 
 namespace mixtape::tools {
 namespace {
@@ -21,34 +15,10 @@ struct InspectOptions {
   bool composed = false;
 };
 
-/// The first batch of the training file through forward and backward, as the first step would run it.
 void ledger(const InspectOptions& options) {
-  config::Config config = load_config(options.file, options.sets);
   trainer::Progress progress(options.json ? trainer::Verbosity::quiet : trainer::Verbosity::normal);
-  kernels::set_thread_count(static_cast<int>(config.threads));
-  trainer::take_from_pretrained(config);
-  const data::Tokenizer tokenizer = trainer::make_tokenizer(config.tokenizer);
-  data::Dataset train = data::read_dataset(trainer::data_format(config.task), config.task.data_dir, "train", {},
-                                           config.trainer.per_device_train_batch_size);
-  trainer::check_classes(config, train.class_names);
-  const auto model = trainer::make_model(config, tokenizer.vocab().size(), train.class_names, progress);
-  const data::EncodedTexts texts = trainer::encode_rows(std::move(train), tokenizer, progress);
-  const trainer::Precision precision = trainer::make_precision(config);
-  const std::vector<int64_t> rows = data::plan_sorted(texts.lengths(), texts.rows()).front();
-  const data::Batch batch =
-      data::collate(texts, rows, trainer::collate_options(config, tokenizer, model->label_dtype()));
-
-  amp::GradScaler scaler(precision.scaler);
   amp::Ledger ledger;
-  ContextGuard modes;
-  context().fused = !options.composed;
-  const ObserverGuard observer(ledger.observer());
-  const RngGuard rng({.seed = static_cast<uint64_t>(config.trainer.seed), .stream = rng_stream::dropout, .step = 1});
-  const Tensor loss = [&] {
-    const amp::Autocast autocast(precision.rule);
-    return model->loss(batch, static_cast<double>(batch.rows), true);
-  }();
-  autograd::backward(scaler.scale(loss));
+  inspect::run_ledger(load_config(options.file, options.sets), options.composed, progress, ledger);
   print(options.json ? ledger.json() + "\n" : ledger.text());
 }
 

@@ -1,9 +1,11 @@
-// mixtape train CONFIG -s DIR: from a configuration to a run directory.
+// mixtape train CONFIG -s DIR: from a configuration to a run directory, with its page.
+#include <filesystem>
 #include <memory>
 
 #include "core/error.h"
 #include "tools/commands.h"
 #include "tools/config/config.h"
+#include "tools/report/report.h"
 #include "tools/trainer/dry_run.h"
 #include "tools/trainer/train.h"
 
@@ -17,6 +19,31 @@ struct TrainOptions {
   bool recover = false, recover_with_changes = false, dry_run = false;
 };
 
+/// The page is made from what the run left, after its last file: without it, nothing of the run is missing.
+void write_page(const std::string& dir, trainer::Progress& progress) {
+  try {
+    progress.note("the run as a page: " + report::write_report(dir, {.files_only = true}, progress));
+  } catch (const Error& error) {
+    progress.warning(message("warning W-REPORT  ", error.what(), "\n  nothing else is missing; mixtape report ", dir,
+                             " makes the page"));
+  }
+}
+
+trainer::TrainResult train_in(const TrainOptions& options, const config::Config& config, trainer::Signals& signals,
+                              trainer::Progress& progress) {
+  try {
+    return trainer::train(config, options.dir,
+                          {.force = options.force,
+                           .recover = options.recover || options.recover_with_changes,
+                           .with_changes = options.recover_with_changes,
+                           .signals = &signals},
+                          progress);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::diverged) write_page(options.dir, progress);
+    throw;
+  }
+}
+
 int train(const TrainOptions& options) {
   trainer::Signals signals;  // before all else: reading and tokenizing can take a while, too
   const config::Config config = load_config(options.file, options.sets);
@@ -27,12 +54,10 @@ int train(const TrainOptions& options) {
     print(trainer::dry_run(config, options.dir, options.force, progress));
     return 0;
   }
-  const trainer::TrainResult result = trainer::train(config, options.dir,
-                                                     {.force = options.force,
-                                                      .recover = options.recover || options.recover_with_changes,
-                                                      .with_changes = options.recover_with_changes,
-                                                      .signals = &signals},
-                                                     progress);
+  const trainer::TrainResult result = train_in(options, config, signals, progress);
+  std::error_code ignored;  // a finished run that was killed before its page gets one
+  const bool no_page = !std::filesystem::exists(options.dir + "/report.html", ignored);
+  if (result.steps > 0 || (result.interrupted_by == 0 && no_page)) write_page(options.dir, progress);
   return result.interrupted_by == 0 ? 0 : 128 + result.interrupted_by;
 }
 

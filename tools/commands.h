@@ -34,6 +34,7 @@ void add_teach(Program& program);
 void add_ops(Program& program);
 void add_doctor(Program& program);
 void add_export(Program& program);
+void add_report(Program& program);
 
 /// The verb "weights" of inspect.
 void add_inspect_weights(Verb& inspect);

@@ -19,11 +19,11 @@ namespace {
 using Words = std::vector<std::string>;
 
 /// Verbs that come later. Typed, they say so; no help text lists them.
-const Words verbs_to_come = {"report"};
+const Words verbs_to_come = {};
 
 void describe(Program& program) {
   for (const auto add : {add_train, add_evaluate, add_predict, add_tokenize, add_config, add_data, add_bench,
-                         add_inspect, add_lint, add_teach, add_ops, add_doctor, add_export})
+                         add_inspect, add_lint, add_teach, add_ops, add_doctor, add_export, add_report})
     add(program);
 }
 

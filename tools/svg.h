@@ -1,58 +1,12 @@
-// Pictures: a small chart as SVG text, by itself or inside a page, readable on light and on dark paper.
+// Pictures, by the names that the verbs use: tools/draw draws them.
 #pragma once
 
-#include <string>
-#include <utility>
-#include <vector>
+#include "tools/draw/svg.h"
 
 namespace mixtape::tools {
 
-enum class AxisKind { linear, log2, names };
-
-struct SvgAxis {
-  std::string title;
-  double low = 0, high = 1;  ///< in data; > 0 on a logarithmic axis
-  AxisKind kind = AxisKind::linear;
-  std::vector<std::string> names = {};  ///< of an axis of names: the i-th stands at i + 0.5, low and high are of no use
-
-  static SvgAxis of_names(std::string title, std::vector<std::string> names);
-  /// From the smallest to the largest of the values, what is not finite left out, with a little room on a linear one.
-  static SvgAxis around(std::string title, const std::vector<double>& values, AxisKind kind = AxisKind::linear);
-};
-
-/// Lines, boxes and rules in data coordinates over two axes. Things of one label share a colour and a line of the
-/// legend; lines differ in their dashes too, for eyes and printers without colours. What lies outside the axes is cut.
-class SvgChart {
- public:
-  using Point = std::pair<double, double>;
-
-  SvgChart(std::string title, SvgAxis x, SvgAxis y);
-
-  /// A point that is not finite, or has no logarithm where one is needed, interrupts the line.
-  void line(const std::string& label, const std::vector<Point>& points);
-  /// A bar of a histogram, a range: the rectangle between two corners.
-  void box(const std::string& label, Point from, Point to);
-  /// A line across the whole chart at x, with its text at the top.
-  void rule(double x, const std::string& text);
-
-  /// The whole file, ending in a newline.
-  std::string text() const;
-
- private:
-  struct Frame;
-  Frame frame() const;
-  size_t series(const std::string& label);  ///< its index, a new one for a new label
-  std::string axes() const;
-  std::string legend() const;
-
-  std::string title_;
-  SvgAxis x_, y_;
-  struct Series {
-    std::string label;
-    bool is_line = false;
-  };
-  std::vector<Series> series_;
-  std::string drawn_;  ///< the elements so far
-};
+using draw::AxisKind;
+using draw::SvgChart;
+using SvgAxis = draw::Axis;
 
 }  // namespace mixtape::tools

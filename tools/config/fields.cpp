@@ -382,6 +382,7 @@ const std::vector<Elsewhere>& elsewhere() {
        "the run directory is given on the command line: mixtape train CONFIG -s DIR"},
       {{"resume_from_checkpoint", "resume", "recover"},
        "a run is continued on the command line: mixtape train CONFIG -s DIR --recover"},
+      {{"report_to"}, "event files for TensorBoard are made from the run: mixtape report DIR --tensorboard LOGDIR"},
       {{"overwrite_output_dir", "force"}, "given on the command line: mixtape train CONFIG -s DIR --force"},
       {{"hidden_act", "hidden_activation", "activation"},
        "the activation is GELU by the error function, as BERT's; there is nothing to set"},

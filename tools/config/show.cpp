@@ -110,14 +110,24 @@ bool counts(const Config& config, const Field& field) {
 
 std::string to_json(const Config& config) { return object(config, "") + "\n"; }
 
-std::string show_text(const Config& config) {
-  std::vector<std::pair<std::string, std::string>> lines;
-  size_t width = 0;
+std::vector<ShownValue> shown_values(const Config& config) {
+  std::vector<ShownValue> out;
+  const Config defaults;
   for (const Field& field : fields()) {
     if (!shown(config, field)) continue;
     const bool lacking = field.required && !config.origins.count(field.path());  // only without a file
-    lines.emplace_back(message(field.path(), " = ", lacking ? "null" : field.json(config)),
-                       lacking ? "required" : config.origin(field.path()).text());
+    const std::string value = lacking ? "null" : field.json(config);
+    out.push_back({field.path(), value, lacking ? "required" : config.origin(field.path()).text(),
+                   value == field.json(defaults)});
+  }
+  return out;
+}
+
+std::string show_text(const Config& config) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  size_t width = 0;
+  for (const ShownValue& row : shown_values(config)) {
+    lines.emplace_back(message(row.key, " = ", row.value), row.origin);
     if (lines.back().first.size() <= 60) width = std::max(width, lines.back().first.size());
   }
   std::string out;

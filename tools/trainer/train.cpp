@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/kernels/parallel.h"
 #include "tools/config/build_info.h"
+#include "tools/config/show.h"
 #include "tools/trainer/hash.h"
 #include "tools/trainer/inputs.h"
 
@@ -40,6 +41,14 @@ Json data_hashes(const config::TaskConfig& task) {
   return out;
 }
 
+/// Where each value that is no default came from: config.json, the effective one, has them all as its own.
+Json origins_json(const config::Config& config) {
+  Json out = Json::object();
+  for (const config::ShownValue& row : config::shown_values(config))
+    if (config.origin(row.key).kind != config::Origin::Kind::by_default) out.set(row.key, row.origin);
+  return out;
+}
+
 /// run.json: what a person needs to tell whether two runs are the same.
 Json run_json(const config::Config& config, const models::BertClassifier& model, const std::string& start_weights) {
   return Json::object()
@@ -49,7 +58,8 @@ Json run_json(const config::Config& config, const models::BertClassifier& model,
       .set("xxh3_128", Json::object()
                            .set("data", data_hashes(config.task))
                            .set("vocabulary", hash_of_file(config.tokenizer.vocab))
-                           .set("start_weights", start_weights));
+                           .set("start_weights", start_weights))
+      .set("origins", origins_json(config));
 }
 
 /// The run in DIR, if there is one to go on with, and its newest complete checkpoint.
@@ -129,10 +139,19 @@ TrainResult start(config::Config config, const std::string& dir, const TrainOpti
   return trainer.run(run_dir);
 }
 
+/// A run that was killed while something was written after its last file is finished, and leaves half of that.
+void remove_leftovers(const std::string& dir) {
+  try {
+    (void)RunDir::recover(dir);
+  } catch (const Error&) {  // somebody else is at work there, or nothing can be written: then it stays
+  }
+}
+
 }  // namespace
 
 TrainResult train(config::Config config, const std::string& dir, const TrainOptions& options, Progress& progress) {
   if (options.recover && RunDir::is_finished(dir)) {
+    remove_leftovers(dir);
     progress.note(
         dir +
         ": the run is finished, nothing is left to do. Its scores are in metrics.json; no value given now is used");

@@ -1,13 +1,12 @@
-#include "tools/svg.h"
+#include "tools/draw/svg.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
-namespace mixtape::tools {
+namespace mixtape::draw {
 namespace {
 
 constexpr double width = 760, plot_left = 92, plot_right = 740, plot_top = 44, plot_bottom = 344, legend_line = 20;
@@ -43,103 +42,23 @@ std::string style_sheet() {
   return out + colours(light) + "@media (prefers-color-scheme:dark){\n" + colours(dark) + "}\n</style>\n";
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-    }
-  }
-  return out;
-}
-
 std::string text_at(double x, double y, const std::string& text, const char* anchor, const std::string& more = "") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more,
                      escaped(text));
 }
 
-/// A distance of the form 1, 2 or 5 times a power of ten, so that about `parts` of them fill the range.
-double nice_step(double range, int parts) {
-  const double raw = range / parts, power = std::pow(10.0, std::floor(std::log10(raw)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (raw <= factor * power) return factor * power;
-  }
-  return 10 * power;
-}
-
-/// The value in which an axis is divided evenly: itself, or its logarithm. NaN where it has none.
-double even(const SvgAxis& axis, double value) {
-  if (axis.kind == AxisKind::log2) return value > 0 ? std::log2(value) : std::numeric_limits<double>::quiet_NaN();
-  return value;
-}
-
-struct Tick {
-  double at;  // in the even value
-  std::string text;
-};
-
-std::vector<Tick> ticks(const SvgAxis& axis) {
-  std::vector<Tick> out;
-  if (axis.kind == AxisKind::names) {
-    for (size_t i = 0; i < axis.names.size(); ++i) out.push_back({static_cast<double>(i) + 0.5, axis.names[i]});
-    return out;
-  }
-  const double low = even(axis, axis.low), high = even(axis, axis.high);
-  const bool logarithmic = axis.kind != AxisKind::linear;
-  const double step = logarithmic ? std::max(1.0, nice_step(high - low, 8)) : nice_step(high - low, 6);
-  const double slack = (high - low) * 1e-9;
-  for (double k = std::ceil((low - slack) / step); k * step <= high + slack; ++k) {
-    const double at = k * step;
-    out.push_back({at, logarithmic ? fmt::format("2^{:.0f}", at) : fmt::format("{:.7g}", at == 0 ? 0 : at)});
-  }
-  return out;
-}
-
 }  // namespace
-
-SvgAxis SvgAxis::of_names(std::string title, std::vector<std::string> names) {
-  const double count = static_cast<double>(names.size());
-  return {std::move(title), 0, count, AxisKind::names, std::move(names)};
-}
-
-SvgAxis SvgAxis::around(std::string title, const std::vector<double>& values, AxisKind kind) {
-  SvgAxis out{std::move(title), 1, 1, kind};
-  bool any = false;
-  for (const double value : values) {
-    if (!std::isfinite(value) || !std::isfinite(even(out, value))) continue;
-    out.low = any ? std::min(out.low, value) : value;
-    out.high = any ? std::max(out.high, value) : value;
-    any = true;
-  }
-  if (kind != AxisKind::linear) {
-    if (out.low == out.high) out.high = out.low * 2;
-    return out;
-  }
-  const double room = out.low == out.high ? std::max(1e-9, std::abs(out.low) * 1e-3) : (out.high - out.low) * 0.05;
-  out.low -= room;
-  out.high += room;
-  return out;
-}
 
 /// From data to places on the paper.
 struct SvgChart::Frame {
-  const SvgAxis &x, &y;
+  const Axis &x, &y;
 
-  static double share(const SvgAxis& axis, double value) {
-    const double low = even(axis, axis.low), high = even(axis, axis.high);
-    return (even(axis, value) - low) / (high - low);
-  }
-  double right(double value) const { return plot_left + share(x, value) * (plot_right - plot_left); }
-  double down(double value) const { return plot_bottom - share(y, value) * (plot_bottom - plot_top); }
+  double right(double value) const { return plot_left + share_of(x, value) * (plot_right - plot_left); }
+  double down(double value) const { return plot_bottom - share_of(y, value) * (plot_bottom - plot_top); }
   bool holds(const Point& p) const { return std::isfinite(right(p.first)) && std::isfinite(down(p.second)); }
 };
 
-SvgChart::SvgChart(std::string title, SvgAxis x, SvgAxis y)
-    : title_(std::move(title)), x_(std::move(x)), y_(std::move(y)) {}
+SvgChart::SvgChart(std::string title, Axis x, Axis y) : title_(std::move(title)), x_(std::move(x)), y_(std::move(y)) {}
 
 SvgChart::Frame SvgChart::frame() const { return {x_, y_}; }
 
@@ -186,18 +105,14 @@ void SvgChart::rule(double x, const std::string& text) {
 }
 
 std::string SvgChart::axes() const {
-  const auto place = [](const SvgAxis& axis, double at, double low, double high) {
-    const double first = even(axis, axis.low), last = even(axis, axis.high);
-    return low + (at - first) / (last - first) * (high - low);
-  };
   std::string out;
   for (const Tick& tick : ticks(x_)) {
-    const double x = place(x_, tick.at, plot_left, plot_right);
+    const double x = plot_left + tick.share * (plot_right - plot_left);
     out += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n", x, plot_top, plot_bottom);
     out += text_at(x, plot_bottom + 18, tick.text, "middle");
   }
   for (const Tick& tick : ticks(y_)) {
-    const double y = place(y_, tick.at, plot_bottom, plot_top);
+    const double y = plot_bottom - tick.share * (plot_bottom - plot_top);
     if (y_.kind != AxisKind::names)
       out += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", plot_left, y, plot_right);
     out += text_at(plot_left - 8, y + 4, tick.text, "end");
@@ -241,4 +156,4 @@ std::string SvgChart::text() const {
   return out + drawn_ + "</svg>\n" + legend() + "</svg>\n";
 }
 
-}  // namespace mixtape::tools
+}  // namespace mixtape::draw

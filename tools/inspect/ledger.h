@@ -1,0 +1,15 @@
+// inspect ledger: what the first training step of a configuration runs in which dtype.
+#pragma once
+
+#include "amp/ledger.h"
+#include "tools/config/config.h"
+#include "tools/trainer/progress.h"
+
+namespace mixtape::inspect {
+
+/// Fills `ledger` with the first batch of the training file (the first rows, sorted by length) through forward and
+/// backward, as the first step would run it; `composed`: without the fused ops. Sets the thread count of the
+/// configuration. Throws what the readers of vocabulary, data and weights throw.
+void run_ledger(config::Config config, bool composed, trainer::Progress& progress, amp::Ledger& ledger);
+
+}  // namespace mixtape::inspect

@@ -1,0 +1,196 @@
+#include "tools/inspect/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <unordered_set>
+
+#include "amp/autocast.h"
+#include "autograd/node.h"
+#include "core/allocator.h"
+#include "core/kernels/parallel.h"
+#include "core/parameter.h"
+#include "data/batch.h"
+#include "optim/clip.h"
+#include "tools/trainer/evaluate.h"
+#include "tools/trainer/json.h"
+#include "tools/trainer/setup.h"
+#include "tools/trainer/task.h"
+
+namespace mixtape::inspect {
+namespace {
+
+int64_t bytes_of(const Tensor& tensor) { return tensor ? tensor.numel() * size_of(tensor.dtype()) : 0; }
+
+/// What the graph behind `loss` keeps, by the op that keeps it first; weights and their copies belong to the model.
+std::map<std::string, int64_t> saved_by_op(const Tensor& loss, const NamedTensors& parameters) {
+  std::unordered_set<const void*> counted;
+  for (const NamedTensor& p : parameters) {
+    counted.insert(p.tensor.storage().data());
+    if (p.tensor.leaf().shadow.bytes) counted.insert(p.tensor.leaf().shadow.bytes.data());
+  }
+  std::map<std::string, int64_t> out;
+  std::unordered_set<const autograd::Node*> seen;
+  std::vector<const autograd::Node*> open{loss.node().get()};
+  while (!open.empty()) {
+    const autograd::Node* node = open.back();
+    open.pop_back();
+    if (!node || !seen.insert(node).second) continue;
+    for (const auto* kept : {&node->inputs, &node->outputs}) {
+      for (const autograd::Saved& saved : *kept) {
+        if (!saved.storage || !counted.insert(saved.storage.data()).second) continue;
+        out[std::string(node->op->info->name)] += static_cast<int64_t>(saved.storage.bytes());
+      }
+    }
+    for (const autograd::Edge& edge : node->edges) open.push_back(edge.node.get());
+  }
+  return out;
+}
+
+/// Runs two steps on one batch, the first of which makes the optimizer's states, and looks at the second.
+class MemoryProbe {
+ public:
+  MemoryProbe(const config::Config& config, const models::BertClassifier& model, const data::Batch& batch)
+      : config_(config),
+        model_(model),
+        batch_(batch),
+        precision_(trainer::make_precision(config)),
+        scaler_(amp::unscaled()),  // an overflow would skip the update that is to be looked at
+        optimizer_(trainer::make_optimizer(config, model.parameters())) {}
+
+  MemoryPlan run(const std::vector<data::Batch>& evaluated) {
+    step();
+    step();
+    for (const data::Batch& batch : evaluated) evaluate(batch);
+    for (const NamedTensor& state : optimizer_->state()) plan_.optimizer += bytes_of(state.tensor);
+    return plan_;
+  }
+
+ private:
+  void step() {
+    // A second micro-batch adds to gradients that are there already: more of them change nothing.
+    const int64_t micro_batches = std::min<int64_t>(config_.trainer.gradient_accumulation_steps, 2);
+    plan_ = {.rows = batch_.rows, .longest = batch_.longest, .tokens = batch_.tokens};
+    for (int64_t micro = 0; micro < micro_batches; ++micro) {
+      const RngGuard rng({.stream = rng_stream::dropout, .step = 1, .micro_step = static_cast<uint32_t>(micro)});
+      cpu_allocator().reset_peak();
+      const Tensor loss = [&] {
+        const amp::Autocast autocast(precision_.rule);
+        return model_.loss(batch_, static_cast<double>(micro_batches * batch_.rows), true);
+      }();
+      plan_.forward = std::max(plan_.forward, take_peak());
+      plan_.saved = saved_by_op(loss, model_.parameters());
+      autograd::backward(scaler_.scale(loss));
+      plan_.backward = std::max(plan_.backward, take_peak());
+    }
+    for (const NamedTensor& p : model_.parameters()) {
+      plan_.weights += bytes_of(p.tensor);
+      plan_.copies += static_cast<int64_t>(p.tensor.leaf().shadow.bytes ? p.tensor.leaf().shadow.bytes.bytes() : 0);
+      plan_.gradients += bytes_of(p.tensor.leaf().gradient.raw);
+    }
+    scaler_.unscale(*optimizer_);
+    (void)optim::clip_grad_norm(*optimizer_, config_.trainer.max_grad_norm);
+    (void)scaler_.step(*optimizer_).get();
+    scaler_.update();
+    plan_.update = take_peak();
+  }
+
+  void evaluate(const data::Batch& batch) {
+    const NoGradGuard no_grad;
+    const amp::Autocast autocast(precision_.rule);
+    cpu_allocator().reset_peak();
+    (void)model_.logits(batch, false);
+    plan_.evaluation = std::max(plan_.evaluation, take_peak());
+  }
+
+  static int64_t take_peak() {
+    const int64_t peak = cpu_allocator().stats().peak_bytes;
+    cpu_allocator().reset_peak();
+    return peak;
+  }
+
+  const config::Config& config_;
+  const models::BertClassifier& model_;
+  const data::Batch& batch_;
+  trainer::Precision precision_;
+  amp::GradScaler scaler_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  MemoryPlan plan_;
+};
+
+/// Of the batches of texts sorted by length, the one with the most places for tokens.
+data::Batch largest_batch(const data::EncodedTexts& texts, int64_t size, const data::CollateOptions& options) {
+  const data::BatchPlan batches = data::plan_sorted(texts.lengths(), size);
+  const auto places = [&](const std::vector<int64_t>& rows) { return std::ssize(rows) * texts.length(rows.back()); };
+  return data::collate(texts,
+                       *std::max_element(batches.begin(), batches.end(),
+                                         [&](const auto& a, const auto& b) { return places(a) < places(b); }),
+                       options);
+}
+
+}  // namespace
+
+int64_t MemoryPlan::all_saved() const {
+  int64_t sum = 0;
+  for (const auto& [op, bytes] : saved) sum += bytes;
+  return sum;
+}
+
+int64_t MemoryPlan::peak() const { return std::max({forward, backward, update, evaluation}); }
+
+std::string MemoryPlan::text() const {
+  const auto row = [](std::string_view indent, std::string_view name, int64_t bytes, std::string_view about = "") {
+    return fmt::format("{}{:<{}}{:>10.2f} MiB{}{}\n", indent, name, 26 - indent.size(),
+                       static_cast<double>(bytes) / 0x1p20, about.empty() ? "" : "  ", about);
+  };
+  std::string out = message("a training step of the longest batch: ", rows, " texts of at most ", longest, " tokens, ",
+                            tokens, " in all\n");
+  out += row("  ", "weights", weights) + row("  ", "16-bit copies", copies);
+  out += row("  ", "gradients", gradients) + row("  ", "optimizer", optimizer);
+  out += row("  ", "saved for backward", all_saved());
+  std::vector<std::pair<std::string, int64_t>> ops(saved.begin(), saved.end());
+  std::sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  for (const auto& [op, bytes] : ops) out += row("    ", op, bytes);
+  out += row("  ", "peak of forward", forward) + row("  ", "peak of backward", backward);
+  out += row("  ", "peak of the update", update) + row("  ", "peak of the evaluation", evaluation);
+  return out + row("", "peak", peak(), "beside the program itself, its data and what the libraries keep");
+}
+
+std::string MemoryPlan::json() const {
+  trainer::Json by_op = trainer::Json::object();
+  for (const auto& [op, bytes] : saved) by_op.set(op, bytes);
+  return trainer::Json::object()
+      .set("rows", rows)
+      .set("longest", longest)
+      .set("tokens", tokens)
+      .set("weights", weights)
+      .set("copies", copies)
+      .set("gradients", gradients)
+      .set("optimizer", optimizer)
+      .set("saved", std::move(by_op))
+      .set("peak_forward", forward)
+      .set("peak_backward", backward)
+      .set("peak_update", update)
+      .set("peak_evaluation", evaluation)
+      .set("peak_bytes", peak())
+      .line();
+}
+
+MemoryPlan measure_memory(config::Config config, trainer::Progress& progress) {
+  kernels::set_thread_count(static_cast<int>(config.threads));
+  trainer::take_from_pretrained(config);
+  const data::Tokenizer tokenizer = trainer::make_tokenizer(config.tokenizer);
+  const trainer::Task task = trainer::read_task(config, tokenizer, progress);
+  const auto model = trainer::make_model(config, tokenizer.vocab().size(), task.class_names, progress);
+  data::CollateOptions collate = trainer::collate_options(config, tokenizer, model->label_dtype());
+  const data::Batch batch = largest_batch(task.train, config.trainer.per_device_train_batch_size, collate);
+  collate.padding = data::Padding::longest;  // as trainer::evaluate pads
+  std::vector<data::Batch> evaluated;
+  for (const data::EncodedTexts* split : {&task.val, &task.test}) {
+    if (split->rows() > 0) evaluated.push_back(largest_batch(*split, trainer::EvaluateOptions().batch_size, collate));
+  }
+  return MemoryProbe(config, *model, batch).run(evaluated);
+}
+
+}  // namespace mixtape::inspect
