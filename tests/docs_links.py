@@ -85,6 +85,7 @@ def link_faults(tree, page, text):
 
 
 def span_faults(tree, page, text):
+    own = {match.group(2) for match in map(FENCE.match, text.split("\n")) if match and match.group(2)}  # files that the reader makes
     for number, line in outside_fences(text):
         for _, span in SPAN.findall(line):
             words = span.split()
@@ -96,6 +97,8 @@ def span_faults(tree, page, text):
                 continue
             if name.startswith("../") and normal("x/" * page.count("/") + name) is None or "/shared/" in "/" + name:
                 continue  # beside the clone
+            if name in own:
+                continue
             path = tree.resolve(page, name)
             if not path:
                 yield f"{page}:{number}: `{name}` is no file of the tree"
