@@ -93,9 +93,8 @@ void Verb::flag(const std::string& name, bool& target, const std::string& doc, c
 
 void Verb::action(std::function<void()> work) { app_->callback(std::move(work)); }
 
-CommandLine::CommandLine(const std::string& name, const std::string& doc, std::function<std::string()> version,
-                         Words to_come)
-    : app_(std::make_unique<CLI::App>(doc, name)), version_(std::move(version)), to_come_(std::move(to_come)) {
+CommandLine::CommandLine(const std::string& name, const std::string& doc, std::function<std::string()> version)
+    : app_(std::make_unique<CLI::App>(doc, name)), version_(std::move(version)) {
   app_->set_version_flag("--version", version_, "version, compiler, instruction set, matrix products");
 }
 
@@ -110,9 +109,6 @@ void CommandLine::check_verb(const Words& arguments) const {
     if (known.empty() || word.empty() || word[0] == '-') return;
     path += (path.empty() ? "" : " ") + word;
     if (std::find(known.begin(), known.end(), word) == known.end()) {
-      if (std::find(to_come_.begin(), to_come_.end(), path) != to_come_.end()) {
-        fail(ErrorKind::config, "E-NOT-BUILT", "mixtape " + path + " is not built yet. mixtape --help lists what is");
-      }
       const std::string near = did_you_mean(word, known);
       fail(ErrorKind::config, "E-USAGE",
            "no such verb: " + path + (near.empty() ? ". mixtape --help lists them" : near));

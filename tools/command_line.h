@@ -55,16 +55,15 @@ class Verb {
 
 class CommandLine {
  public:
-  /// `version` gives the text of --version; `to_come` are verbs ("config init") that typed say that they are not built.
-  CommandLine(const std::string& name, const std::string& doc, std::function<std::string()> version,
-              std::vector<std::string> to_come);
+  /// `version` gives the text of --version.
+  CommandLine(const std::string& name, const std::string& doc, std::function<std::string()> version);
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
   ~CommandLine();
 
   Verb root() { return Verb(*app_); }
-  /// Parses and runs the verb's action. Returns the text that --help or --version ask for, else "". Throws E-USAGE and
-  /// E-NOT-BUILT (config) with the option or verb that was meant.
+  /// Parses and runs the verb's action. Returns the text that --help or --version ask for, else "". Throws E-USAGE
+  /// (config) with the option or verb that was meant.
   std::string run(std::vector<std::string> arguments);
 
  private:
@@ -72,7 +71,6 @@ class CommandLine {
 
   std::unique_ptr<CLI::App> app_;
   std::function<std::string()> version_;
-  std::vector<std::string> to_come_;
 };
 
 }  // namespace mixtape::tools

@@ -16,11 +16,6 @@
 namespace mixtape::tools {
 namespace {
 
-using Words = std::vector<std::string>;
-
-/// Verbs that come later. Typed, they say so; no help text lists them.
-const Words verbs_to_come = {};
-
 void describe(Program& program) {
   for (const auto add : {add_train, add_evaluate, add_predict, add_tokenize, add_config, add_data, add_bench,
                          add_inspect, add_lint, add_teach, add_ops, add_doctor, add_export, add_report})
@@ -46,7 +41,7 @@ void report(const char* code, const char* text) { std::fprintf(stderr, "error %s
 int run(int count, char** words) try {
   std::set_terminate(end_at_once);
   CommandLine line("mixtape", "Mixtape: fine-tunes text classifiers, with mixed precision that one can see.",
-                   version_text, verbs_to_come);
+                   version_text);
   Program program{line.root()};
   describe(program);
   const std::string text = line.run({words + std::min(count, 1), words + count});
