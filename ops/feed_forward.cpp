@@ -5,7 +5,7 @@
 #include "core/factory.h"
 #include "core/kernels/gemm.h"
 #include "core/kernels/loops.h"
-#include "ops/gelu.h"
+#include "ops/gelu_pass.h"
 #include "ops/matrix.h"
 #include "ops/ops.h"
 
@@ -16,26 +16,6 @@ using kernels::as_rows;
 using kernels::sum_rows_into;
 using kernels::transposed;
 using kernels::write;
-
-struct GeluFormula {
-  template <class M>
-  MIXTAPE_HD M operator()(M u) const {
-    return gelu_value(u);
-  }
-};
-
-/// One pass over the inner layer on the way back: its value again, its slope, and the gradient of its bias.
-struct GeluPass {
-  template <class Lanes, class M>
-  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* h, M* du, M* dbias, const M* u,
-                             const M* dh) const {
-    lanes.each(n, [&](int64_t i) {
-      h[i] = gelu_value(u[i]);
-      du[i] = dh[i] * gelu_slope(u[i]);
-    });
-    lanes.each(n, [&](int64_t i) { dbias[i] += du[i]; });
-  }
-};
 
 struct FeedForward {
   static constexpr OpInfo info{

@@ -9,21 +9,6 @@ namespace {
 
 using kernels::write;
 
-struct NormalizeRowGrad {
-  template <class Lanes, class M>
-  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* dx, const M* dy, const M* x, const M* mean,
-                             const M* rstd, const M* gamma) const {
-    const M mu = *mean, r = *rstd;
-    normalize_slope(lanes, n, dx, dy, gamma, r, [&](int64_t i) { return (x[i] - mu) * r; });
-  }
-};
-
-struct GammaTerm {
-  template <class M>
-  MIXTAPE_HD M operator()(M dy, M x, M mean, M rstd) const {
-    return dy * ((x - mean) * rstd);
-  }
-};
 struct LayerNorm {
   double eps = 1e-12;
 

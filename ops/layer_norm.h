@@ -34,6 +34,27 @@ MIXTAPE_HD void normalize_slope(const Lanes& lanes, int64_t n, M* dx, const M* d
   lanes.each(n, [&](int64_t i) { dx[i] = rstd * (dy[i] * gamma[i] - g - normalized(i) * gx); });
 }
 
+// Formulas that tests of the device's loops need too. Internal to each file: called once, they become part of the loop.
+namespace {
+
+struct NormalizeRowGrad {
+  template <class Lanes, class M>
+  MIXTAPE_HD void operator()(const Lanes& lanes, int64_t n, int64_t, M* dx, const M* dy, const M* x, const M* mean,
+                             const M* rstd, const M* gamma) const {
+    const M mu = *mean, r = *rstd;
+    normalize_slope(lanes, n, dx, dy, gamma, r, [&](int64_t i) { return (x[i] - mu) * r; });
+  }
+};
+
+struct GammaTerm {
+  template <class M>
+  MIXTAPE_HD M operator()(M dy, M x, M mean, M rstd) const {
+    return dy * ((x - mean) * rstd);
+  }
+};
+
+}  // namespace
+
 /// The output, of shape x, then mean and rstd beside each row; input `gamma` is γ, the next one β.
 inline Metas normalized_metas(const Infer& in, const Shape& x, int gamma) {
   const int64_t n = x.back();

@@ -11,19 +11,11 @@
 #include "core/kernels/loops.h"
 #include "core/kernels/parallel.h"
 #include "core/parameter.h"
+#include "optim/block.h"
 #include "optim/optimizer.h"
 #include "optim/rounding.h"
 
 namespace mixtape::optim {
-
-/// What a formula sees of one block: arrays of M (float; double for f64 parameters) of `n` elements.
-template <class M>
-struct Block {
-  int64_t n;
-  M* parameter;  ///< read and written
-  const M* raw;  ///< the gradient before its multiplier
-  M* state[2];   ///< null beyond the states there are
-};
 
 /// A formula with a second one, for blocks whose gradient and states are zero: it gives the same bits, of the parameter
 /// alone.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 namespace mixtape::optim {
 namespace {
@@ -34,15 +33,7 @@ int64_t warmup_updates(double ratio, int64_t total) {
   return static_cast<int64_t>(std::ceil(ratio * static_cast<double>(total) - 1e-9));
 }
 
-double lr_at(const SchedulePlan& plan, int64_t updates) {
-  const double base = plan.base_lr;
-  if (updates < plan.warmup) return base * static_cast<double>(updates + 1) / static_cast<double>(plan.warmup);
-  if (plan.kind == ScheduleKind::constant) return base;
-  const double span = static_cast<double>(std::max<int64_t>(1, plan.total - plan.warmup));
-  const double left = static_cast<double>(std::max<int64_t>(0, plan.total - updates));
-  if (plan.kind == ScheduleKind::linear) return base * left / span;
-  return base * 0.5 * (1 + std::cos(std::numbers::pi * (1 - std::min(1.0, left / span))));
-}
+double lr_at(const SchedulePlan& plan, int64_t updates) { return scheduled_rate(plan, updates); }
 
 std::string describe(const SchedulePlan& plan) {
   return message("warm-up ", plan.warmup, " of ", plan.total, " steps, then ",

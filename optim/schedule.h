@@ -6,20 +6,12 @@
 #include <string_view>
 
 #include "optim/optimizer.h"
+#include "optim/schedule_formula.h"
 
 namespace mixtape::optim {
 
-enum class ScheduleKind { linear, cosine, constant };
 std::string_view name_of(ScheduleKind kind);
 bool parse_schedule(std::string_view name, ScheduleKind& out);  ///< false when the name is unknown
-
-/// T planned updates, W of them warm-up (for every kind).
-struct SchedulePlan {
-  ScheduleKind kind = ScheduleKind::linear;
-  double base_lr = 1e-3;
-  int64_t total = 1;   ///< T
-  int64_t warmup = 0;  ///< W
-};
 
 /// W = ceil(ratio·T - 1e-9): 0.1 of 1,119 is 112, 0.07 of 100 is 7 although 0.07·100 > 7 in doubles.
 int64_t warmup_updates(double ratio, int64_t total);

@@ -1,0 +1,58 @@
+// The doctest runner; `--fault NAME` runs one planted fault instead, for the process that looks at what it says.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <string>
+
+#include "core/kernels/parallel.h"
+#include "tests/simt/both.h"
+#include "tests/simt/faults.h"
+#include "tests/simt/memory.h"
+
+namespace mixtape::simt_tests {
+namespace {
+
+int found = 0, planted = 0;
+
+int run_fault(const std::string& name) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  for (const PlantedFault& fault : planted_faults()) {
+    if (fault.name != name) continue;
+    fault.run();
+    return 0;
+  }
+  std::fprintf(stderr, "no planted fault is called '%s'\n", name.c_str());
+  return 2;
+}
+
+}  // namespace
+
+TEST_CASE("every planted fault is found, with its place") {
+  for (const PlantedFault& fault : planted_faults()) {
+    if (std::find(fault.shows_in.begin(), fault.shows_in.end(), this_build) == fault.shows_in.end()) continue;
+    ++planted;
+    const std::string output = output_of_fault(fault.name);
+    bool all = true;
+    for (const std::string& words : fault.words) {
+      if (output.find(words) != std::string::npos) continue;
+      all = false;
+      CHECK_MESSAGE(false, std::string(fault.name), " does not say '", words, "', but:\n", output);
+    }
+    found += all;
+  }
+}
+
+}  // namespace mixtape::simt_tests
+
+int main(int count, char** arguments) {
+  using namespace mixtape;
+  if (count == 3 && std::string(arguments[1]) == "--fault") return simt_tests::run_fault(arguments[2]);
+  kernels::set_thread_count(1);  // the race detector does not see OpenMP's barriers
+  simt::explain_faults();
+  const int status = doctest::Context(count, arguments).run();
+  const simt_tests::Tally& tally = simt_tests::tally();
+  std::printf("simt: %zu rows, %zu kernels, %d cases, planted faults found: %d of %d\n", tally.rows.size(),
+              simt::kernels_launched(), tally.cases, simt_tests::found, simt_tests::planted);
+  return status;
+}

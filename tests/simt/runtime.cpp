@@ -1,0 +1,174 @@
+// The host's side of the CUDA runtime: streams, copies, and what a launch may ask for.
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "tests/simt/include/cuda_runtime.h"
+#include "tests/simt/memory.h"
+
+struct CUstream_st {
+  std::deque<std::function<void()>> waiting;
+};
+
+namespace mixtape::simt {
+namespace {
+
+// Of compute capability 9.0 (CUDA C++ Programming Guide, "Technical specifications per compute capability").
+constexpr unsigned most_threads = 1024, most_threads_z = 64, most_blocks_yz = 65535, most_blocks_x = 2147483647u;
+constexpr size_t shared_bytes_unasked = 48 * 1024, most_parameter_bytes = 32764;
+
+struct Runtime {
+  CUstream_st standard;
+  std::map<CUstream_st*, std::unique_ptr<CUstream_st>> streams;
+  std::map<const void*, size_t> shared_bytes;  // what kernels may use beyond the default
+  std::set<const void*> launched;
+  std::string refusal;  // in words
+  cudaError_t last = cudaSuccess;
+};
+Runtime& runtime() {
+  static thread_local Runtime instance;
+  return instance;
+}
+
+cudaError_t refuse(cudaError_t status, const std::string& why) {
+  runtime().refusal = why;
+  return runtime().last = status;
+}
+cudaError_t over(const char* what, size_t asked, size_t most) {
+  return refuse(cudaErrorInvalidConfiguration, std::string("invalid configuration argument: ") + what + ": " +
+                                                   std::to_string(asked) + ", expected 1 to " + std::to_string(most));
+}
+
+void drain(CUstream_st& stream) {
+  while (!stream.waiting.empty()) {
+    const std::function<void()> work = std::move(stream.waiting.front());
+    stream.waiting.pop_front();
+    const DeviceAccess access;
+    work();
+  }
+}
+void drain_all() {
+  drain(runtime().standard);
+  for (auto& [handle, stream] : runtime().streams) drain(*stream);
+}
+
+// Both ends of a copy must be where its kind says.
+cudaError_t check_copy(const void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  const auto wrong = [&](const void* end, bool device) { return device ? !on_device(end, bytes) : in_arena(end); };
+  if (bytes > 0 && wrong(to, to_device)) {
+    return refuse(cudaErrorInvalidValue, "invalid argument: the target of a copy is not where its kind says");
+  }
+  if (bytes > 0 && wrong(from, from_device)) {
+    return refuse(cudaErrorInvalidValue, "invalid argument: the source of a copy is not where its kind says");
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel, size_t parameter_bytes) {
+  const dim3 g = config.gridDim, b = config.blockDim;
+  const size_t threads = size_t{b.x} * b.y * b.z;
+  if (threads == 0 || threads > most_threads) return over("threads of a block", threads, most_threads);
+  if (b.z > most_threads_z) return over("threads of a block along z", b.z, most_threads_z);
+  if (g.x == 0 || g.x > most_blocks_x) return over("blocks along x", g.x, most_blocks_x);
+  if (g.y == 0 || g.y > most_blocks_yz) return over("blocks along y", g.y, most_blocks_yz);
+  if (g.z == 0 || g.z > most_blocks_yz) return over("blocks along z", g.z, most_blocks_yz);
+  if (parameter_bytes > most_parameter_bytes) return over("bytes of arguments", parameter_bytes, most_parameter_bytes);
+  const auto asked = runtime().shared_bytes.find(kernel);
+  const size_t allowed = asked == runtime().shared_bytes.end() ? shared_bytes_unasked : asked->second;
+  if (config.dynamicSmemBytes > allowed) {
+    return refuse(cudaErrorInvalidValue, "invalid argument: " + std::to_string(config.dynamicSmemBytes) +
+                                             " bytes of dynamic shared memory, the kernel's limit is " +
+                                             std::to_string(allowed));
+  }
+  runtime().launched.insert(kernel);
+  return cudaSuccess;
+}
+size_t kernels_launched() { return runtime().launched.size(); }
+
+void enqueue(cudaStream_t stream, std::function<void()> work) {
+  CUstream_st& queue = stream ? *stream : runtime().standard;
+  queue.waiting.push_back(std::move(work));
+  if (!options().deferred) drain(queue);
+}
+
+void allow_shared_bytes(const void* kernel, size_t bytes) { runtime().shared_bytes[kernel] = bytes; }
+
+}  // namespace mixtape::simt
+
+using namespace mixtape::simt;
+
+const char* cudaGetErrorString(cudaError_t status) {
+  if (status != cudaSuccess && status == runtime().last) return runtime().refusal.c_str();
+  switch (status) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    default: return "invalid configuration argument";
+  }
+}
+cudaError_t cudaGetLastError() { return std::exchange(runtime().last, cudaSuccess); }
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** pointer, size_t bytes) {
+  *pointer = device_allocate(bytes);
+  return *pointer ? cudaSuccess : refuse(cudaErrorMemoryAllocation, "out of memory");
+}
+cudaError_t cudaFree(void* pointer) {
+  drain_all();
+  if (!pointer || device_free(pointer)) return cudaSuccess;
+  return refuse(cudaErrorInvalidValue, "invalid argument: cudaFree of what is not allocated, or free already");
+}
+cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t) { return cudaMalloc(pointer, bytes); }
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+  if (!on_device(pointer, 0)) return refuse(cudaErrorInvalidValue, "invalid argument: cudaFreeAsync of no allocation");
+  enqueue(stream, [pointer] { device_free(pointer); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  const cudaError_t status = check_copy(to, from, bytes, kind);
+  if (status != cudaSuccess) return status;
+  // Who reads the target before it waited for the stream finds no number there.
+  if (kind == cudaMemcpyDeviceToHost && options().deferred) std::memset(to, poison, bytes);
+  enqueue(stream, [to, from, bytes] { std::memcpy(to, from, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  const cudaError_t status = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  return status == cudaSuccess ? cudaStreamSynchronize(nullptr) : status;
+}
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  if (bytes > 0 && !on_device(to, bytes))
+    return refuse(cudaErrorInvalidValue, "invalid argument: memset beyond memory");
+  enqueue(stream, [to, value, bytes] { std::memset(to, value, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  auto made = std::make_unique<CUstream_st>();
+  *stream = made.get();
+  runtime().streams[made.get()] = std::move(made);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  drain(*stream);
+  runtime().streams.erase(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  drain(stream ? *stream : runtime().standard);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  drain_all();
+  return cudaSuccess;
+}
