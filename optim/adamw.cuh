@@ -79,7 +79,8 @@ inline __device__ void store_some(void* data, DType dtype, int64_t at, int n, co
   for (int j = 0; j < n; ++j) kernels::device::store(data, dtype, at + j, value[j]);
 }
 
-inline __global__ void survey_kernel(const __grid_constant__ TensorList list, StepState* state) {
+template <int = 0>
+__global__ void survey_kernel(const __grid_constant__ TensorList list, StepState* state) {
   const int which = tensor_of_block(list);
   const AdamWTensor& tensor = list.at[which];
   const float scale = static_cast<float>(state->multiplier * tensor.multiplier);
@@ -96,8 +97,9 @@ inline __global__ void survey_kernel(const __grid_constant__ TensorList list, St
   if (any && threadIdx.x % warpSize == 0) atomicOr(&state->nonfinite, 1u);
 }
 
-inline __global__ void adamw_kernel(const __grid_constant__ TensorList list, AdamWOptions options, SchedulePlan plan,
-                                    const StepState* state) {
+template <int = 0>
+__global__ void adamw_kernel(const __grid_constant__ TensorList list, AdamWOptions options, SchedulePlan plan,
+                             const StepState* state) {
   if (state->nonfinite) return;  // all threads of all blocks: nobody writes it now
   __shared__ AdamWFormula formula;
   const int which = tensor_of_block(list);
@@ -122,7 +124,8 @@ inline __global__ void adamw_kernel(const __grid_constant__ TensorList list, Ada
   });
 }
 
-inline __global__ void settle_kernel(StepState* state) {
+template <int = 0>
+__global__ void settle_kernel(StepState* state) {
   ++state->attempted;
   if (state->nonfinite) {
     ++state->consecutive_skips;
@@ -154,15 +157,15 @@ void for_lists(std::span<const AdamWTensor> tensors, const F& f) {
 
 inline void survey_gradients(std::span<const AdamWTensor> tensors, StepState* state, cudaStream_t stream) {
   for_lists(tensors, [&](const TensorList& list, unsigned blocks) {
-    launch(survey_kernel, blocks, pass_threads, 0, stream, list, state);
+    launch(survey_kernel<>, blocks, pass_threads, 0, stream, list, state);
   });
 }
 inline void adamw_step(std::span<const AdamWTensor> tensors, const AdamWOptions& options, const SchedulePlan& plan,
                        const StepState* state, cudaStream_t stream) {
   for_lists(tensors, [&](const TensorList& list, unsigned blocks) {
-    launch(adamw_kernel, blocks, pass_threads, 0, stream, list, options, plan, state);
+    launch(adamw_kernel<>, blocks, pass_threads, 0, stream, list, options, plan, state);
   });
 }
-inline void settle_step(StepState* state, cudaStream_t stream) { launch(settle_kernel, 1, 1, 0, stream, state); }
+inline void settle_step(StepState* state, cudaStream_t stream) { launch(settle_kernel<>, 1, 1, 0, stream, state); }
 
 }  // namespace mixtape::optim::device

@@ -88,8 +88,9 @@ __global__ void sum_rows_kernel(RowsOf in, RowsOf out, const uint32_t* keys, con
 }
 
 /// Keys of the sort; what adds to no row comes last.
-inline __global__ void row_keys_kernel(const int64_t* index, int64_t count, int64_t rows, int64_t skipped,
-                                       uint32_t* keys, uint32_t* order) {
+template <int = 0>
+__global__ void row_keys_kernel(const int64_t* index, int64_t count, int64_t rows, int64_t skipped, uint32_t* keys,
+                                uint32_t* order) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const int64_t row = index[i];
@@ -106,7 +107,7 @@ inline void sum_rows(const View& in, const View& index, const View& out, int64_t
   const int64_t count = index.numel();
   SortedPairs pairs(count, stream);
   if (count > 0) {
-    launch(row_keys_kernel, static_cast<unsigned>((count + 255) / 256), 256, 0, stream, index.as<const int64_t>(),
+    launch(row_keys_kernel<>, static_cast<unsigned>((count + 255) / 256), 256, 0, stream, index.as<const int64_t>(),
            count, target.count, skipped, pairs.keys(), pairs.values());
     pairs.sort(static_cast<uint32_t>(target.count));
   }

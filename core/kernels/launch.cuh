@@ -19,7 +19,8 @@ inline constexpr size_t shared_bytes_unasked = 48 * 1024;  // what a block may u
 inline constexpr unsigned warp_threads = 32;
 inline constexpr unsigned whole_warp = 0xffffffffu;
 
-/// Starts `kernel` on a stream; `shared_bytes` are those that dynamic_shared() gives each block.
+/// Starts `kernel` on a stream; kernels in headers are templates, if need be of nothing, because nvcc takes none
+/// inline. `shared_bytes` are those that dynamic_shared() gives each block.
 template <class... Parameter, class... Argument>
 void launch(void (*kernel)(Parameter...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
             Argument&&... argument) {

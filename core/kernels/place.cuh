@@ -42,6 +42,8 @@ inline __device__ void store(void* data, DType dtype, int64_t offset, float valu
   }
 }
 
+inline __device__ bool has_16_bits(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
 inline constexpr int lanes = 4;  // elements that move together: 16 bytes of f32, 8 of a 16-bit type
 
 /// Four elements from `offset`, which lie side by side and whose first is aligned to all four.
@@ -49,7 +51,7 @@ inline __device__ void load_four(const void* data, DType dtype, int64_t offset, 
   if (dtype == DType::f32) {
     const float4 four = *reinterpret_cast<const float4*>(static_cast<const float*>(data) + offset);
     out[0] = four.x, out[1] = four.y, out[2] = four.z, out[3] = four.w;
-  } else if (is_low(dtype)) {
+  } else if (has_16_bits(dtype)) {
     const uint2 two = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(data) + offset);
     const uint32_t word[2] = {two.x, two.y};
     for (int j = 0; j < lanes; ++j) {
@@ -62,7 +64,7 @@ inline __device__ void load_four(const void* data, DType dtype, int64_t offset, 
 }
 
 inline __device__ void store_four(void* data, DType dtype, int64_t offset, const float (&value)[lanes]) {
-  if (!is_low(dtype)) {
+  if (!has_16_bits(dtype)) {
     *reinterpret_cast<float4*>(static_cast<float*>(data) + offset) = float4{value[0], value[1], value[2], value[3]};
     return;
   }

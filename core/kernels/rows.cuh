@@ -44,7 +44,7 @@ RowRooms<operands> row_rooms(const Places<operands>& places, int64_t n) {
 inline __device__ void load_row(const void* data, DType dtype, int64_t at, int64_t stride, int64_t n, float* row) {
   const uintptr_t first =
       reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(at * (dtype == DType::f32 ? 4 : 2));
-  const bool moves = dtype == DType::f32 ? first % 16 == 0 : is_low(dtype) && first % 8 == 0;
+  const bool moves = dtype == DType::f32 ? first % 16 == 0 : has_16_bits(dtype) && first % 8 == 0;
   if (stride != 1 || n % lanes != 0 || !moves) {
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) row[i] = load(data, dtype, at + i * stride);
     return;
@@ -59,7 +59,7 @@ inline __device__ void load_row(const void* data, DType dtype, int64_t at, int64
 inline __device__ void store_row(const float* row, void* data, DType dtype, int64_t at, int64_t stride, int64_t n) {
   const uintptr_t first =
       reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(at * (dtype == DType::f32 ? 4 : 2));
-  if (stride != 1 || n % lanes != 0 || first % (is_low(dtype) ? 8 : 16) != 0) {
+  if (stride != 1 || n % lanes != 0 || first % (has_16_bits(dtype) ? 8 : 16) != 0) {
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) store(data, dtype, at + i * stride, row[i]);
     return;
   }
@@ -152,7 +152,8 @@ __global__ void rows_kernel(F f, const __grid_constant__ Places<operands> places
 }
 
 /// One operand's sums: those of the pieces, in their order.
-inline __global__ void row_sums_kernel(Place sum, const float* parts, int64_t step, int64_t pieces, int64_t n) {
+template <int = 0>
+__global__ void row_sums_kernel(Place sum, const float* parts, int64_t step, int64_t pieces, int64_t n) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= n) return;
   float total = 0;
@@ -189,7 +190,7 @@ void rows(const F& f, const Shape& full_shape, const Operand* given, cudaStream_
   }
   for (int k = 0; k < operands; ++k) {
     if (!given[k].sums || !given[k].view || n == 0) continue;
-    launch(row_sums_kernel, blocks_of(n, fold_threads), fold_threads, 0, stream, places.at[k],
+    launch(row_sums_kernel<>, blocks_of(n, fold_threads), fold_threads, 0, stream, places.at[k],
            parts.data() + rooms.at[k], rooms.summed, pieces, n);
   }
 }

@@ -48,7 +48,8 @@ struct Pair {
 };
 
 /// Sorts each tile by the digit at `shift` and counts: counts[digit][tile].
-inline __global__ void sort_tiles_kernel(uint32_t* keys, uint32_t* values, int64_t count, int shift, uint32_t* counts) {
+template <int = 0>
+__global__ void sort_tiles_kernel(uint32_t* keys, uint32_t* values, int64_t count, int shift, uint32_t* counts) {
   __shared__ Pair tile[sort_tile];
   __shared__ uint32_t starts[sort_digits + 1];
   const int64_t at = int64_t{blockIdx.x} * sort_tile + threadIdx.x, left = count - int64_t{blockIdx.x} * sort_tile;
@@ -78,7 +79,8 @@ inline __global__ void sort_tiles_kernel(uint32_t* keys, uint32_t* values, int64
 }
 
 /// Replaces n counts by the sums of those before them. One block of 256.
-inline __global__ void scan_kernel(uint32_t* counts, int64_t n) {
+template <int = 0>
+__global__ void scan_kernel(uint32_t* counts, int64_t n) {
   __shared__ uint32_t sums[sort_tile];
   const int64_t each = (n + sort_tile - 1) / sort_tile, first = threadIdx.x * each;
   uint32_t own = 0;
@@ -100,8 +102,9 @@ inline __global__ void scan_kernel(uint32_t* counts, int64_t n) {
 }
 
 /// Moves the pairs of sorted tiles to where their digits go.
-inline __global__ void scatter_kernel(const uint32_t* keys, const uint32_t* values, int64_t count, int shift,
-                                      const uint32_t* before, uint32_t* sorted_keys, uint32_t* sorted_values) {
+template <int = 0>
+__global__ void scatter_kernel(const uint32_t* keys, const uint32_t* values, int64_t count, int shift,
+                               const uint32_t* before, uint32_t* sorted_keys, uint32_t* sorted_values) {
   __shared__ uint32_t digits[sort_tile], starts[sort_digits];
   const int64_t at = int64_t{blockIdx.x} * sort_tile + threadIdx.x;
   const uint32_t key = at < count ? keys[at] : 0, digit = key >> shift & (sort_digits - 1);
@@ -133,9 +136,9 @@ class SortedPairs {
     const unsigned tiles = static_cast<unsigned>(tiles_), threads = static_cast<unsigned>(sort_tile);
     for (int shift = 0; shift < 32 && (shift == 0 || largest >> shift > 0); shift += 4) {
       const int back = 2 - front_;
-      launch(sort_tiles_kernel, tiles, threads, 0, stream_, keys(), values(), count_, shift, counts_.data());
-      launch(scan_kernel, 1, threads, 0, stream_, counts_.data(), tiles_ * sort_digits);
-      launch(scatter_kernel, tiles, threads, 0, stream_, keys(), values(), count_, shift, counts_.data(),
+      launch(sort_tiles_kernel<>, tiles, threads, 0, stream_, keys(), values(), count_, shift, counts_.data());
+      launch(scan_kernel<>, 1, threads, 0, stream_, counts_.data(), tiles_ * sort_digits);
+      launch(scatter_kernel<>, tiles, threads, 0, stream_, keys(), values(), count_, shift, counts_.data(),
              pairs_[back].data(), pairs_[back + 1].data());
       front_ = back;
     }
