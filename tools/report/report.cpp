@@ -17,10 +17,11 @@ RunConfig read_config(const std::string& dir) {
   }
 }
 
-StepLook look_at(const RunConfig& config, const ReportOptions& options, trainer::Progress& progress) {
+StepLook look_at(const RunRecord& run, const RunConfig& config, const ReportOptions& options,
+                 trainer::Progress& progress) {
   constexpr const char* how = "it takes a training step of the run's configuration, which mixtape report DIR runs";
   StepLook look;
-  if (config.config && !options.files_only) look = look_at_step(*config.config, progress);
+  if (config.config && !options.files_only) look = look_at_step(run, *config.config, progress);
   const std::string why = options.files_only ? how : "without the configuration there is no step to look at";
   for (std::string* reason : {&look.no_ledger, &look.no_memory, &look.no_histograms})
     if (reason->empty()) *reason = why;
@@ -32,7 +33,7 @@ StepLook look_at(const RunConfig& config, const ReportOptions& options, trainer:
 std::string write_report(const std::string& dir, const ReportOptions& options, trainer::Progress& progress) {
   const RunRecord run = read_run(dir);
   const RunConfig config = read_config(run.dir);
-  const std::string html = page(run, config, look_at(config, options, progress));
+  const std::string html = page(run, config, look_at(run, config, options, progress));
   const std::string path = options.output.empty() ? run.dir + "/report.html" : options.output;
   data::OutputFile file(path);
   file.write(std::as_bytes(std::span(html)));

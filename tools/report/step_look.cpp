@@ -21,7 +21,7 @@ std::string why_not(const std::function<void()>& work) {
 
 }  // namespace
 
-StepLook look_at_step(const config::Config& config, trainer::Progress& progress) {
+StepLook look_at_step(const RunRecord& run, const config::Config& config, trainer::Progress& progress) {
   StepLook look;
   look.no_ledger = why_not([&] {
     amp::Ledger ledger;
@@ -29,6 +29,7 @@ StepLook look_at_step(const config::Config& config, trainer::Progress& progress)
     look.ledger = LedgerLook{amp::grouped(ledger.forward()), ledger.totals()};
   });
   look.no_memory = why_not([&] { look.memory = inspect::measure_memory(config, progress); });
+  look.no_histograms = why_not([&] { look.histograms = collect_histograms(run, progress); });
   return look;
 }
 
