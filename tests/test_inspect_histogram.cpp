@@ -235,7 +235,7 @@ TEST_CASE("inspect histogram: what it refuses, with a reason") {
   struct {
     const char *arguments, *code, *word;
   } const refused[] = {{"--step 0", "E-USAGE", "--step"},
-                       {"--step 13", "E-INSPECT-STEP", "ends at step 12"},
+                       {"--step 13", "E-REPLAY-STEP", "from 1 to 12"},
                        {"--what grad", "E-INSPECT-WHAT", "wgrad"},
                        {"--scale 0", "E-SCALE-OPTIONS", "2^-126"},
                        {"--scale=-2", "E-SCALE-OPTIONS", "2^-126"},

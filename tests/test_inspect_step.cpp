@@ -223,11 +223,11 @@ TEST_CASE("inspect histogram: a run that is not what it was is refused") {
     return error_text([&] { (void)visit_steps_of_run(dir, {step}, quiet, [](const PausedStep&) {}); });
   };
   CHECK(look(3) == "no error");
-  CHECK(contains(look(4), "E-INSPECT-STEP"));
-  CHECK(contains(look(0), "steps count from 1"));
+  CHECK(contains(look(4), "E-REPLAY-STEP"));
+  CHECK(contains(look(0), "expected one from 1"));
   tiny.folder().write("data/train_labels.txt", tests::repeated("1\n", 24));
-  CHECK(contains(look(2), "E-INSPECT-CHANGED"));
-  CHECK(contains(look(2), "task.data_dir"));
+  CHECK(contains(look(2), "E-REPLAY-CHANGED"));
+  CHECK(contains(look(2), "train_labels.txt"));
 }
 
 }  // namespace mixtape::inspect

@@ -61,8 +61,7 @@ TEST_CASE("program: usage errors are exit 2 and say what was meant") {
 TEST_CASE("program: its help lists the verbs") {
   const std::string help = run("--help").out;
   for (const std::string verb : {"train", "inspect", "teach", "tokenize", "config", "data", "ops", "doctor", "report"})
-    CHECK(contains(help, "
-  " + verb + " "));
+    CHECK(contains(help, "\n  " + verb + " "));
 }
 
 TEST_CASE("program: help and version go to stdout") {

@@ -2,9 +2,7 @@
 // must be.
 #include <cmath>
 #include <memory>
-#include <span>
 
-#include "data/file.h"
 #include "tools/commands.h"
 #include "tools/inspect/compare.h"
 #include "tools/svg.h"
@@ -47,12 +45,7 @@ void compare(const CompareVerb& verb) {
   const inspect::Comparison result = inspect::compare(verb.file, verb.sets, verb.options, progress);
   progress.clear();
   print(verb.json ? inspect::comparison_json(result).pretty() : inspect::comparison_text(result));
-  if (verb.svg.empty()) return;
-  data::OutputFile file(verb.svg);
-  const std::string text = picture_of(result).text();
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
-  note("wrote " + verb.svg);
+  if (!verb.svg.empty()) write_picture(verb.svg, picture_of(result));
 }
 
 }  // namespace

@@ -2,11 +2,9 @@
 #include <array>
 #include <memory>
 #include <optional>
-#include <span>
 
 #include "amp/scale_state.h"
 #include "core/error.h"
-#include "data/file.h"
 #include "tools/commands.h"
 #include "tools/teach/break.h"
 #include "tools/teach/number.h"
@@ -48,12 +46,7 @@ void show_break(const BreakArguments& arguments) {
   if (*what == teach::Break::fixed_scale) options.scale = teach::parse_finite("--scale", arguments.scale);
   const teach::BreakLesson lesson = teach::break_lesson(options);
   print(arguments.json ? break_json(lesson).pretty() : break_text(lesson));
-  if (arguments.svg.empty()) return;
-  data::OutputFile file(arguments.svg);
-  const std::string text = teach_picture(lesson).text();
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
-  note("wrote " + arguments.svg);
+  if (!arguments.svg.empty()) write_picture(arguments.svg, teach_picture(lesson));
 }
 
 }  // namespace

@@ -9,9 +9,11 @@
 #include "tools/command_line.h"
 #include "tools/config/config.h"
 
-namespace mixtape::tools {
-
+namespace mixtape::draw {
 class SvgChart;
+}
+
+namespace mixtape::tools {
 
 /// What a verb gets: the command line to describe itself to, and where to leave an exit code. Its action returns for
 /// success, throws Error for a failure, and sets `exit_code` for the few outcomes that are neither (an interrupted run
@@ -61,7 +63,7 @@ void add_dtype_option(Verb& verb, std::string& dtype);
 void print(const std::string& text);
 
 /// Writes a picture as an SVG file, which appears complete or not at all, and says so. Errors are kind io.
-void write_picture(const std::string& path, const SvgChart& chart);
+void write_picture(const std::string& path, const draw::SvgChart& chart);
 
 /// A line (or several) for stderr, complete with the newline.
 void note(std::string_view text);

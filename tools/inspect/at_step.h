@@ -52,16 +52,13 @@ struct Origin {
 };
 
 /// Trains in memory, from fresh or pretrained weights, and stops before each of `steps`, which ascend, to visit it.
-/// The run that is looked at is the one without evaluations between: these draw nothing. Throws E-INSPECT-STEP (config)
-/// for a step that the plan does not have, and all that a training run throws.
-Origin visit_steps(config::Config config, const std::vector<int64_t>& steps, trainer::Progress& progress,
-                   const Visit& visit);
+/// Throws E-REPLAY-STEP (config) for a step that the plan does not have, and all that a training run throws.
+Origin visit_steps(const config::Config& config, const std::vector<int64_t>& steps, trainer::Progress& progress,
+                   const Visit& see);
 
-/// The same for a run directory: goes on from the newest checkpoint before the first of `steps`. Exact, because batches
-/// and masks are pure functions of seed and step; writes nothing there. Throws E-RUN-DIR (model) where there is no run,
-/// E-INSPECT-STEP (config) for steps that the run has not done, E-INSPECT-CHANGED (config) where data, vocabulary,
-/// weights or configuration are not those of the run any more.
+/// The same for a run directory, from the newest checkpoint before the first of `steps`; throws what Replay throws, and
+/// E-REPLAY-STEP for steps that the run has not done.
 Origin visit_steps_of_run(const std::string& dir, const std::vector<int64_t>& steps, trainer::Progress& progress,
-                          const Visit& visit);
+                          const Visit& see);
 
 }  // namespace mixtape::inspect

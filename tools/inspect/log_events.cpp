@@ -37,6 +37,14 @@ std::string LogEvent::text(std::string_view key) const {
   return value != nullptr && value->kind == config::Kind::string ? value->text : "";
 }
 
+std::vector<std::string> LogEvent::texts(std::string_view key) const {
+  std::vector<std::string> out;
+  if (const config::Value* value = event_member(object, key)) {
+    for (const config::Value& item : value->items) out.push_back(item.text);
+  }
+  return out;
+}
+
 bool LogEvent::flag(std::string_view key) const {
   const config::Value* value = event_member(object, key);
   return value != nullptr && value->kind == config::Kind::boolean && value->boolean;
@@ -47,25 +55,20 @@ LogEvents read_log_events(const std::string& dir) {
   LogEvents out;
   if (std::error_code ignored; !std::filesystem::exists(path, ignored)) return out;
   const std::string text = data::read_file(path, ErrorKind::io, "E-IO-READ", most_log_bytes);
-  int64_t line = 0;
-  for (size_t start = 0; start < text.size(); ++line) {
+  out.is_cut = !text.empty() && text.back() != '\n';
+  for (size_t start = 0; start < text.size();) {
+    ++out.lines;
     const size_t end = std::min(text.find('\n', start), text.size());
     config::Document document = config::read_json(std::string_view(text).substr(start, end - start));
-    LogEvent event{.name = {}, .line = line + 1, .object = std::move(document.root)};
+    LogEvent event{.name = {}, .line = out.lines, .object = std::move(document.root)};
     event.name = event.text("event");
     if (document.problems.empty() && !event.name.empty())
       out.events.push_back(std::move(event));
     else
-      out.damaged.push_back(line + 1);
+      out.damaged.push_back(out.lines);
     start = end + 1;
   }
   return out;
-}
-
-int64_t last_step_of(const LogEvents& log) {
-  int64_t last = 0;
-  for (const LogEvent& event : log.events) last = std::max(last, event.integer("step").value_or(0));
-  return last;
 }
 
 }  // namespace mixtape::inspect

@@ -230,6 +230,7 @@ trainer::StepReport Replay::look(const Watch& watch, double scale) {
 }
 
 int64_t Replay::next_step() const { return parts_->at + 1; }
+std::vector<data::Batch> Replay::next_batches() const { return parts_->trainer->next_batches(); }
 const amp::ScalerState& Replay::scaler_state() const { return parts_->trainer->scaler_state(); }
 const amp::ScalerOptions& Replay::scaling() const { return parts_->trainer->scaling(); }
 const config::Config& Replay::config() const { return parts_->config; }

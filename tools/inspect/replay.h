@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/op.h"
 #include "data/batch.h"
@@ -46,6 +47,7 @@ class Replay {
   trainer::StepReport look(const Watch& watch, double scale);
 
   int64_t next_step() const;
+  std::vector<data::Batch> next_batches() const;  ///< of that step, one for each micro-step
   double loss_scale() const { return scaler_state().scale.scale; }
   const amp::ScalerState& scaler_state() const;
   const amp::ScalerOptions& scaling() const;

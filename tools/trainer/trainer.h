@@ -106,6 +106,7 @@ class Trainer {
   /// The next step without its update: its gradients at this loss scale, what would have become of it, and all is as
   /// before. An attempt of amp.retry_overflow is one by itself.
   StepReport try_step(double scale);
+  std::vector<data::Batch> next_batches() const;  ///< of the next step, one for each micro-step
   const amp::ScalerState& scaler_state() const { return scaler_.state(); }
   const amp::ScalerOptions& scaling() const { return scaler_.options(); }
 

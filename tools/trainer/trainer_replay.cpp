@@ -33,4 +33,14 @@ StepReport Trainer::try_step(double scale) {
   return report;
 }
 
+std::vector<data::Batch> Trainer::next_batches() const {
+  const Epoch epoch = current_epoch();
+  const data::Window& window = next_window(epoch);
+  std::vector<data::Batch> batches;
+  for (int64_t micro = 0; micro < window.count; ++micro) {
+    batches.push_back(loader_.batch(epoch.batches, static_cast<size_t>(window.first + micro)));
+  }
+  return batches;
+}
+
 }  // namespace mixtape::trainer
