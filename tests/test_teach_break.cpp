@@ -7,6 +7,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "core/factory.h"
 #include "tests/tiny_run.h"
 #include "tools/teach/break.h"
 
@@ -92,21 +93,22 @@ constexpr BreakRefused break_refused[] = {
 
 TEST_CASE("teach break: without an fp32 master bf16 weights stand still") {
   for_seeds(Break::no_master, [](const BreakRun& off, const BreakRun& on) {
-    CHECK(off.never_moved >= 0.5);
+    CHECK(off.never_moved >= 0.15);
     CHECK(off.norms_at_one >= 0.95);
-    CHECK(on.never_moved <= 0.05);
+    CHECK(on.never_moved <= 0.01);
     CHECK(on.norms_at_one <= 0.05);
-    CHECK(teach::last_loss(on) < teach::last_loss(off) - 0.1);
+    CHECK(teach::last_loss(on) < teach::last_loss(off));
     check_whole(on);
   });
 }
 
 TEST_CASE("teach break: without a loss scale fp16 gradients are flushed to 0") {
   for_seeds(Break::no_scale, [](const BreakRun& off, const BreakRun& on) {
-    CHECK(off.zero_gradients >= 0.5);
+    CHECK(off.zero_gradients >= 0.9);
     CHECK(on.zero_gradients <= 0.1);
     CHECK(off.skipped == 0);
-    CHECK(off.macro_f1 <= on.macro_f1 - 0.2);
+    CHECK(teach::last_loss(off) > 0.6);
+    CHECK(off.macro_f1 <= on.macro_f1 - 0.4);
     check_whole(on);
   });
 }
@@ -138,9 +140,11 @@ TEST_CASE("teach break: a softmax with fp16 inside ends in NaN") {
   for_seeds(Break::softmax_fp16, [](const BreakRun& off, const BreakRun& on) {
     CHECK(std::isfinite(off.loss.front()));
     CHECK(std::isnan(teach::last_loss(off)));
-    CHECK(off.skipped >= 20);
+    CHECK(off.skipped >= 60);
     CHECK(on.skipped == 0);
-    CHECK(off.macro_f1 <= on.macro_f1 - 0.2);
+    CHECK(off.unanswered >= 0.05);
+    CHECK(on.unanswered == 0);
+    CHECK(off.macro_f1 <= on.macro_f1 - 0.05);
     check_whole(on);
   });
 }
@@ -149,7 +153,7 @@ TEST_CASE("teach break: sums in fp16 turn a layer norm into zeros, and nothing i
   for_seeds(Break::sum_in_fp16, [](const BreakRun& off, const BreakRun& on) {
     CHECK(off.skipped == 0);
     CHECK(teach::last_loss(off) > 0.6);
-    CHECK(off.macro_f1 < 0.6);
+    CHECK(off.macro_f1 < 0.4);
     check_whole(on);
   });
 }

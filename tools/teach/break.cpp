@@ -24,7 +24,7 @@ constexpr BreakFacts facts[] = {
      .name = "no-scale",
      .about = "no loss scale in fp16: small gradients become 0",
      .setting =
-         "A tiny BERT in fp16 whose loss is a mean over 65,536 rows, of which the lesson runs 16: each row counts "
+         "A tiny BERT in fp16 whose loss is a mean over 524,288 rows, of which the lesson runs 16: each row counts "
          "little, as each token does in a long batch.",
      .story = "fp16 ends at 2^-24: a gradient of 1e-8 is 0 in it, and 6.55e-4 under the scale 65536. Micikevicius et "
               "al. (2018) met it in a detector that did not train at all. See teach formats --scale.",
@@ -46,7 +46,8 @@ constexpr BreakFacts facts[] = {
     {.what = Break::clip_before_unscale,
      .name = "clip-before-unscale",
      .about = "clipping gradients that are still scaled: next to nothing is left of them",
-     .setting = "A tiny BERT in fp16 with SGD, whose step is as long as its gradient; Adam divides by the gradient's "
+     .setting = "A layer norm and one product in fp16 with SGD, whose step is as long as its gradient; Adam divides by "
+                "the gradient's "
                 "size and hides this fault until eps counts.",
      .story = "Training almost stops, and only the gradient norm shows it: case 17, met by eleven public projects.",
      .file = "optim/clip.cpp",

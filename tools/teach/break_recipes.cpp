@@ -29,7 +29,8 @@ RecipePair both(Recipe as_it_is) { return {as_it_is, std::move(as_it_is)}; }
 
 RecipePair without_master() {
   Recipe base = recipe(tiny_bert(0.1), DType::bf16);
-  base.lr = 1.5e-4;
+  base.lr = 3e-4;
+  base.steps = 240;
   RecipePair out = both(std::move(base));
   out.off.name = "bf16 alone";
   out.off.policy.storage = amp::ParameterStorage::low;
@@ -40,8 +41,8 @@ RecipePair without_master() {
 }
 
 RecipePair without_scale() {
-  Recipe base = recipe(tiny_bert(0.05), DType::f16);
-  base.window = 4096;
+  Recipe base = recipe(tiny_bert(0.1), DType::f16);
+  base.window = 32768;
   RecipePair out = both(std::move(base));
   out.off.name = "scale 1";
   out.off.scaler = scaler(1, false);
@@ -50,7 +51,7 @@ RecipePair without_scale() {
 }
 
 RecipePair with_fixed_scale(double scale) {
-  RecipePair out = both(recipe(tiny_bert(0.05), DType::f16));
+  RecipePair out = both(recipe(tiny_bert(0.1), DType::f16));
   out.off.name = "fixed scale";
   out.off.scaler = scaler(scale, false);
   out.on.name = "dynamic scale";
@@ -59,9 +60,9 @@ RecipePair with_fixed_scale(double scale) {
 }
 
 RecipePair clipping_first() {
-  Recipe base = recipe(tiny_bert(0.05), DType::f16);
+  Recipe base = recipe(normed_reader(1), DType::f16);
   base.adam = false;
-  base.lr = 0.05;
+  base.lr = 0.3;
   base.max_norm = 1;
   RecipePair out = both(std::move(base));
   out.off.name = "clip, unscale";
@@ -72,7 +73,7 @@ RecipePair clipping_first() {
 
 RecipePair softmax_in_half() {
   Recipe base = recipe(attentive_reader(0.5), DType::f16);
-  base.lr = 3e-2;
+  base.lr = 0.1;
   RecipePair out = both(std::move(base));
   out.off.name = "in fp16";
   out.off.policy.replace("exp", Rule::widest);
@@ -82,7 +83,9 @@ RecipePair softmax_in_half() {
 }
 
 RecipePair sum_in_half() {
-  RecipePair out = both(recipe(normed_reader(24), DType::f16));
+  Recipe base = recipe(normed_reader(24), DType::f16);
+  base.lr = 1e-2;
+  RecipePair out = both(std::move(base));
   out.off.name = "fp16 sums";
   out.off.policy.replace("sum", Rule::widest);
   out.on.name = "fp32 sums";
@@ -90,7 +93,9 @@ RecipePair sum_in_half() {
 }
 
 RecipePair sigmoid_twice() {
-  RecipePair out = both(recipe(tiny_bert(0.05), DType::f32));
+  Recipe base = recipe(tiny_bert(0.1), DType::f32);
+  base.lr = 3e-3;
+  RecipePair out = both(std::move(base));
   out.off.name = "sigmoid twice";
   out.off.sigmoid_twice = true;
   out.on.name = "logits";

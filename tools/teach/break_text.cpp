@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tools/teach/break.h"
+#include "tools/teach/format.h"
 
 namespace mixtape::teach {
 namespace {
@@ -71,11 +72,10 @@ std::string seen_softmax(const BreakLesson& l) {
   const auto bad = std::find_if(l.off.loss.begin(), l.off.loss.end(), [](double x) { return !std::isfinite(x); });
   if (bad == l.off.loss.end()) return "No score has grown beyond 11.09 in this run, so that both are alike.";
   return fmt::format(
-      "The loss falls as it should until step {}, where a score passes 11.09, its exp is inf in fp16, and inf / inf is "
-      "NaN. No loss scale cures a forward: {} of {} steps are skipped, and sentences with such a word have no answer "
-      "any "
-      "more. In fp32 the same formula goes on.",
-      bad - l.off.loss.begin() + 1, l.off.skipped, l.off.loss.size());
+      "The loss falls as it should until step {}, where a score passes 11.09: its exp is inf in fp16, and inf / inf is "
+      "NaN. No loss scale cures a forward: {} of {} steps are skipped, and {} of the test sentences, those with such a "
+      "word, have no answer any more. In fp32 the same formula goes on.",
+      bad - l.off.loss.begin() + 1, l.off.skipped, l.off.loss.size(), percent(l.off.unanswered));
 }
 
 std::string seen_sum(const BreakLesson& l) {
@@ -103,7 +103,7 @@ struct Row {
 };
 
 std::vector<Row> rows_of(const BreakLesson& l) {
-  const auto number = [](double x) { return fmt::format("{:.3f}", x); };
+  const auto number = [](double x) { return std::isnan(x) ? "NaN" : fmt::format("{:.3f}", x); };
   const auto steps = [](const BreakRun& run) { return fmt::format("{} of {}", run.skipped, run.loss.size()); };
   const auto row = [&](std::string_view what, const auto& show) { return Row{what, show(l.off), show(l.on)}; };
   std::vector<Row> out = {
@@ -125,6 +125,7 @@ trainer::Json run_json(const BreakRun& run) {
       .set("first_loss", first_loss(run))
       .set("last_loss", last_loss(run))
       .set("macro_f1", run.macro_f1)
+      .set("unanswered", run.unanswered)
       .set("never_moved", run.never_moved)
       .set("norms_at_one", run.norms_at_one)
       .set("skipped", run.skipped)

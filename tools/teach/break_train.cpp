@@ -157,11 +157,13 @@ class Training {
     out_.lowest = 1;
     for (size_t i = 0; i < given.size(); ++i) {
       const double probability = 1 / (1 + std::exp(-given[i]));
-      if (!std::isnan(probability)) {
+      const bool answered = !std::isnan(probability);
+      if (answered) {
         out_.lowest = std::min(out_.lowest, probability);
         out_.highest = std::max(out_.highest, probability);
       }
-      confusion.add(test.labels[i], probability > 0.5);
+      out_.unanswered += answered ? 0 : 1.0 / test_rows;
+      confusion.add(test.labels[i], answered ? probability > 0.5 : 1 - test.labels[i]);
     }
     out_.macro_f1 = trainer::Metrics(confusion, 0).macro_f1;
   }

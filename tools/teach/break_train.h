@@ -65,7 +65,8 @@ struct BreakRun {
   double zero_gradients = 0;       ///< share of the 16-bit elements of all sweeps that are 0; 0 where there are none
   double norm = 0;                 ///< mean over the applied steps: 2-norm of the gradient that was applied
   double lowest = 0, highest = 0;  ///< probability that the loss sees, over the test sentences; NaN left out
-  double macro_f1 = 0;             ///< on 256 test sentences; NaN counts as class 0
+  double unanswered = 0;           ///< share of the test sentences whose logit is NaN
+  double macro_f1 = 0;             ///< on 256 test sentences; no answer counts as the wrong one
 };
 BreakRun train(const Recipe& recipe, uint64_t seed);
 
