@@ -58,7 +58,7 @@ TEST_CASE("cli: train leaves a complete run directory") {
   CHECK(about["xxh3_128"]["start_weights"].get<std::string>().size() == 32);
   CHECK(about["xxh3_128"]["data"].size() == 7);
   CHECK(about["mixtape"].contains("version"));
-  CHECK(contains(about["origins"]["trainer.num_train_epochs"].get<std::string>(), "config.json:7:"));
+  CHECK(contains(about["origins"]["trainer.num_train_epochs"].get<std::string>(), "config.json:6:"));
   CHECK_FALSE(about["origins"].contains("trainer.seed"));
 }
 

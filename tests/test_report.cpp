@@ -234,9 +234,9 @@ TEST_CASE("report: a log that is damaged, cut, empty or gone still gives a page 
     CHECK(contains(html, what));
     CHECK(html.ends_with("</html>\n"));
   };
-  told(whole.substr(0, whole.size() - 9), "line 17 of log.jsonl is cut or damaged");
+  told(whole.substr(0, whole.size() - 9), "line 16 of log.jsonl is cut or damaged");
   told(whole + "\x01\x02\n{\"event\":\n",
-       "2 lines of log.jsonl are cut or damaged, and left out; the first is line 18");
+       "2 lines of log.jsonl are cut or damaged, and left out; the first is line 17");
   told("", "The log has no step yet.");
   told("[1,2]\n{\"event\":7}\n{}\n", "3 lines of log.jsonl");
   told(R"({"event":"step","step":-1e300,"loss":"x","outcome":4})"
@@ -305,7 +305,7 @@ TEST_CASE("report: a long run keeps every skip, and stays small") {
   }
   const std::string html = report_of_log(log);
   CHECK(html.size() < 400000);
-  const size_t marks = html.find("<path class=\"mark s1\" d=\"M9");
+  const size_t marks = html.find("<path class=\"mark s1\" d=\"M10.0 ");
   REQUIRE(marks != std::string::npos);
   const std::string path = html.substr(marks, html.find("/>", marks) - marks);
   CHECK(std::count(path.begin(), path.end(), 'M') == 100);
