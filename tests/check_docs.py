@@ -57,7 +57,6 @@ def run_page(root, build, page, write):
             faults.append(f"{page}:{command.line}: another output of\n    $ {command.text}" + "".join(f"\n    {line}" for line in difference[:40]))
     if written != lines:
         (root / page).write_text("\n".join(written), encoding="utf-8")
-        print(f"docs: {page} written")
     return faults[::-1]
 
 
@@ -197,8 +196,9 @@ def self_test():
     with tempfile.TemporaryDirectory(prefix="mixtape-docs-") as folder:
         root, build = pathlib.Path(folder) / "clone", pathlib.Path(folder) / "build"
         page = root / "docs" / "course" / "1.md"
-        for path, text in ((page, ""), (root / "tools" / "a.cpp", "void work() {}"), (build / "bin" / "mixtape", PROGRAM),
-                           (root / "docs" / "README.md", "`course/1.md`, `reference/commands.md`, `errors.md`"), (root / COMMANDS, ""), (root / "docs" / "errors.md", "")):
+        files = {page: "", root / "tools" / "a.cpp": "void work() {}", build / "bin" / "mixtape": PROGRAM, root / COMMANDS: "",
+                 root / "docs" / "errors.md": "", root / "docs" / "README.md": "`course/1.md`, `reference/commands.md`, `errors.md`"}
+        for path, text in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         (build / "bin" / "mixtape").chmod(0o755)

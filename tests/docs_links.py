@@ -95,9 +95,8 @@ def span_faults(tree, page, text):
             name = function.group(1) if function else words[0]
             if not FILE.match(name) or not (SOURCE.search(name) or ("/" in name and name.split("/")[0] in tree.top)):
                 continue
-            if name.startswith("../") and normal("x/" * page.count("/") + name) is None or "/shared/" in "/" + name:
-                continue  # beside the clone
-            if name in own:
+            beside_the_clone = "/shared/" in "/" + name
+            if beside_the_clone or name in own:
                 continue
             path = tree.resolve(page, name)
             if not path:
