@@ -143,6 +143,10 @@ __global__ void static_bounds(float* out) {
 }
 void run_static_bounds() { launch(static_bounds, 1, threads, 0, nullptr, on_device<float>(1)); }
 
+constexpr int misaligned_line = __LINE__ + 1;
+__global__ void misaligned(float* values) { *reinterpret_cast<float4*>(values + 1) = float4{1, 2, 3, 4}; }
+void run_misaligned() { launch(misaligned, 1, 1, 0, nullptr, on_device<float>(8)); }
+
 __global__ void deep_stack(int* out) {
   volatile char room[simt::stack_bytes + 1024];
   room[0] = 1;
@@ -296,6 +300,7 @@ Faults wrong_addresses() {
       {"use_after_free", run_use_after_free, others, {"simt: write of device memory that is not allocated"}},
       {"shared_bounds", run_shared_bounds, asan, {"AddressSanitizer", at(shared_bounds_line)}},
       {"static_bounds", run_static_bounds, asan, {"out of bounds", at(static_bounds_line)}},
+      {"misaligned", run_misaligned, asan, {"misaligned address", at(misaligned_line)}},
       {"deep_stack", run_deep_stack, {Build::plain}, {"simt: the stack of thread 0 of block (0, 0, 0) is full"}},
       {"host_read", run_host_read, others, {"simt: host read of device memory: byte 8 of allocation 1"}},
       {"host_write", run_host_write, others, {"simt: host write of device memory: byte 12 of allocation 1"}},

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/kernels/parallel.h"
-#include "tests/simt/both.h"
+#include "tests/simt/both.cuh"
 #include "tests/simt/faults.h"
 #include "tests/simt/memory.h"
 

@@ -6,7 +6,7 @@
 #include "core/parameter.h"
 #include "optim/adamw.cuh"
 #include "optim/schedule.h"
-#include "tests/simt/both.h"
+#include "tests/simt/both.cuh"
 
 namespace mixtape::simt_tests {
 namespace {

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "ops/layer_norm.h"
-#include "tests/simt/both.h"
+#include "tests/simt/both.cuh"
 
 namespace mixtape::simt_tests {
 namespace {
@@ -28,7 +28,8 @@ TEST_CASE("sums over axes") {
                                             {{5000}, {}},        {{2, 70, 3, 40}, {3, 40}},
                                             {{4, 5}, {4, 5}},    {{3, 130, 1}, {3, 1, 1}}};
   for (const DType dtype : float_types) {
-    for (const auto& [full, out] : shapes) {
+    for (const auto& pair : shapes) {
+      const Shape &full = pair.first, &out = pair.second;  // clang 14 captures no structured bindings
       const Pair x(numbers(full, dtype, 1, 1.0, 0.5)), y(out, DType::f32);
       const double terms = static_cast<double>(full.numel()) / static_cast<double>(std::max<int64_t>(1, out.numel()));
       check_both("sum", {&y}, terms + 1, [&](const auto& on) { on.fold(Identity{}, full, on(y), on(x)); });

@@ -6,7 +6,7 @@
 #include "ops/dropout_add_layer_norm.h"
 #include "ops/embed_layer_norm.h"
 #include "ops/gelu_pass.h"
-#include "tests/simt/both.h"
+#include "tests/simt/both.cuh"
 
 namespace mixtape::simt_tests {
 namespace {

@@ -4,7 +4,7 @@
 #include "core/kernels/layout.h"
 #include "ops/dropout.h"
 #include "ops/gelu.h"
-#include "tests/simt/both.h"
+#include "tests/simt/both.cuh"
 
 namespace mixtape::simt_tests {
 namespace {

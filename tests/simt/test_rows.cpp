@@ -5,7 +5,7 @@
 #include "ops/cross_entropy.h"
 #include "ops/layer_norm.h"
 #include "ops/softmax.h"
-#include "tests/simt/both.h"
+#include "tests/simt/both.cuh"
 
 namespace mixtape::simt_tests {
 namespace {

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "core/kernels/block.cuh"
-#include "tests/simt/both.h"
+#include "tests/simt/both.cuh"
 
 namespace mixtape::simt_tests {
 namespace {
