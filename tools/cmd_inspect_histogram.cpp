@@ -1,8 +1,10 @@
 // mixtape inspect histogram DIR|CONFIG: how large the numbers of one training step are, and which of them 16 bits lose.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
 
+#include "amp/scale_state.h"
 #include "core/error.h"
 #include "tools/commands.h"
 #include "tools/inspect/collect.h"
@@ -24,7 +26,10 @@ inspect::CollectOptions collect_options(const HistogramOptions& options) {
   inspect::CollectOptions out;
   out.what = inspect::parse_what(options.what);
   if (!options.format.empty()) out.format = teach::parse_format(options.format).dtype;
-  if (options.scale != "auto") out.scale = teach::parse_finite("--scale", options.scale);
+  if (options.scale != "auto") {
+    out.scale = teach::parse_finite("--scale", options.scale);
+    amp::check({.dynamic = false, .init = *out.scale});  // before a long replay
+  }
   return out;
 }
 
@@ -41,9 +46,10 @@ SvgChart picture(const inspect::Collected& step) {
   }
   const inspect::LowFormat& format = step.format;
   ends.push_back(std::ldexp(1.0, format.smallest) / step.scale);
-  ends.push_back(std::ldexp(1.0, format.largest + 1));
+  ends.push_back(std::ldexp(1.0, format.largest + 5));  // room for the words at the rule
   SvgChart chart(message("Magnitudes of step ", step.step, ", before any loss scale"),
-                 SvgAxis::around("magnitude", ends, AxisKind::log2), SvgAxis::around("% of the values", shares));
+                 SvgAxis::around("magnitude", ends, AxisKind::log2),
+                 SvgAxis{"% of the values", 0, 1 + *std::max_element(shares.begin(), shares.end())});
   for (const inspect::Group& group : step.groups) {
     if (!group.place.empty() || !group.values.first()) continue;
     std::vector<SvgChart::Point> points;

@@ -1,4 +1,7 @@
 // mixtape inspect scale DIR: how the loss scale of a run moved, and what it cost.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <memory>
 
 #include "core/error.h"
@@ -14,16 +17,24 @@ struct ScaleVerbOptions {
   bool json = false, flushed = false;
 };
 
+constexpr size_t most_named = 8;  // evaluations whose rules have room for words
+
 /// The scale against the steps; evaluations and the steps that were skipped are marks on it.
 SvgChart picture(const inspect::ScaleTimeline& run) {
   std::vector<double> scales;
   std::vector<SvgChart::Point> line;
+  const inspect::ScalePoint* before = nullptr;
   for (const inspect::ScalePoint& point : run.points) {
-    const auto at = static_cast<double>(point.step);
-    if (!line.empty() && line.back().second != point.scale) line.emplace_back(at, line.back().second);
-    line.emplace_back(at, point.scale);
-    scales.push_back(point.scale);
+    if (before != nullptr && before->scale != point.scale) {
+      // A back-off comes with its skip; when a scale grew is not known better than this.
+      const double at = static_cast<double>(before->skipped ? std::min(before->step + 1, point.step) : point.step);
+      line.emplace_back(at, before->scale);
+      line.emplace_back(at, point.scale);
+    }
+    line.emplace_back(static_cast<double>(point.step), point.scale);
+    scales.push_back(point.scale / 2);
     scales.push_back(2 * point.scale);
+    before = &point;
   }
   const double last = static_cast<double>(std::max<int64_t>(2, run.steps));
   SvgChart chart("Loss scale of " + run.dir, SvgAxis{"step", 1, last},
@@ -34,7 +45,8 @@ SvgChart picture(const inspect::ScaleTimeline& run) {
     chart.box("skipped", {at - wide, skip.scale}, {at + wide, 1.2 * skip.scale});
   }
   for (const inspect::ScaleAtEvaluation& at : run.evaluations) {
-    chart.rule(static_cast<double>(at.step), at.flushed ? message(100 * *at.flushed, " % flushed") : "evaluation");
+    const std::string words = at.flushed ? fmt::format("{:.2g} % flushed", 100 * *at.flushed) : "evaluated";
+    chart.rule(static_cast<double>(at.step), run.evaluations.size() > most_named ? "" : words);
   }
   return chart;
 }
