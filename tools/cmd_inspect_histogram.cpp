@@ -45,7 +45,7 @@ SvgChart picture(const inspect::Collected& step) {
     ends.push_back(std::ldexp(1.0, *group.values.last() + 1));
   }
   const inspect::LowFormat& format = step.format;
-  ends.push_back(std::ldexp(1.0, format.smallest) / step.scale);
+  ends.push_back(std::ldexp(1.0, format.smallest - 1) / step.scale);
   ends.push_back(std::ldexp(1.0, format.largest + 5));  // room for the words at the rule
   SvgChart chart(message("Magnitudes of step ", step.step, ", before any loss scale"),
                  SvgAxis::around("magnitude", ends, AxisKind::log2),
@@ -59,10 +59,10 @@ SvgChart picture(const inspect::Collected& step) {
     }
     chart.line(std::string(name_of(group.what)), points);
   }
-  chart.rule(std::ldexp(1.0, format.smallest), "0 below");
+  chart.rule(std::ldexp(1.0, format.smallest - 1), "0 below");
   chart.rule(std::ldexp(1.0, format.largest + 1), "inf above");
   if (step.scale != 1) {
-    chart.rule(std::ldexp(1.0, format.smallest) / step.scale, "scaled: 0 below");
+    chart.rule(std::ldexp(1.0, format.smallest - 1) / step.scale, "scaled: 0 below");
     chart.rule(std::ldexp(1.0, format.largest + 1) / step.scale, "scaled: inf above");
   }
   return chart;
