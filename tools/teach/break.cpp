@@ -26,8 +26,8 @@ constexpr BreakFacts facts[] = {
      .setting =
          "A tiny BERT in fp16 whose loss is a mean over 524,288 rows, of which the lesson runs 16: each row counts "
          "little, as each token does in a long batch.",
-     .story = "fp16 ends at 2^-24: a gradient of 1e-8 is 0 in it, and 6.55e-4 under the scale 65536. Micikevicius et "
-              "al. (2018) met it in a detector that did not train at all. See teach formats --scale.",
+     .story = "fp16 ends at 2^-24: a gradient of 1e-8 is 0 in it, and 6.55e-4 under the scale 65536. A detector "
+              "of Micikevicius et al. (2018) diverged without one. See teach formats --scale.",
      .file = "amp/grad_scaler.cpp",
      .function = "GradScaler::scale",
      .heals = "the sweep starts from the scale instead of 1, and each gradient carries 1/scale with it; amp.loss_scale "
@@ -36,8 +36,8 @@ constexpr BreakFacts facts[] = {
      .name = "scale",
      .about = "a loss scale that cannot back off: every step overflows, and is skipped",
      .setting = "A tiny BERT in fp16, twice from the same scale; one may move it, the other may not.",
-     .story = "Hundreds of \"gradient overflow\" lines, and a model that never learns: case 14, the commonest of all "
-              "public reports, and 55 for the lines.",
+     .story = "Hundreds of \"gradient overflow\" lines, and a model that never learns: case 14, and 55 for the "
+              "lines.",
      .file = "amp/scale_state.cpp",
      .function = "next",
      .heals =
@@ -49,7 +49,7 @@ constexpr BreakFacts facts[] = {
      .setting = "A layer norm and one product in fp16 with SGD, whose step is as long as its gradient; Adam divides by "
                 "the gradient's "
                 "size and hides this fault until eps counts.",
-     .story = "Training almost stops, and only the gradient norm shows it: case 17, met by eleven public projects.",
+     .story = "Training almost stops, and only the gradient norm shows it: case 17, met by nine public projects.",
      .file = "optim/clip.cpp",
      .function = "clip_grad_norm",
      .heals = "a gradient is a pair (raw, multiplier), 1/scale is in the multiplier from the start, and clipping looks "
