@@ -144,14 +144,14 @@ void measure(SpeedRun& run, Stepper& stepper) {
 
 /// What each override adds to the bytes of casts: the same step without it.
 void find_cast_cause(SpeedRun& run, const config::Config& config, trainer::Progress& progress) {
-  for (const auto& [op, rule] : config.amp.overrides) {
+  for (const auto& changed : config.amp.overrides) {
     config::Config without = config;
-    std::erase_if(without.amp.overrides, [&](const auto& entry) { return entry.first == op; });
+    std::erase_if(without.amp.overrides, [&](const auto& entry) { return entry.first == changed.first; });
     Stepper stepper(without, progress);
     const double added = static_cast<double>(run.cast_bytes - traffic_of(stepper).casts);
     if (added <= run.cause_bytes) continue;
     run.cause_bytes = added;
-    run.cast_cause = message(op, " is overridden to ", rule);
+    run.cast_cause = message(changed.first, " is overridden to ", changed.second);
   }
 }
 
