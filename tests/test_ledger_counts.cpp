@@ -127,7 +127,9 @@ TEST_CASE("the ledger's calls, bytes and products are what kernels count that kn
       counted = kernels.counts();
     }
     const auto booked = ledger_counts(ledger, true);
-    for (const auto& [op, count] : counted) {
+    for (const auto& seen : counted) {
+      const std::string& op = seen.first;
+      const KernelCount& count = seen.second;
       if (op == "cast") continue;  // a parameter's cast is its shadow, which no kernel of the table makes
       CAPTURE(op);
       REQUIRE(booked.contains(op));
