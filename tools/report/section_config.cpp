@@ -1,5 +1,6 @@
 // Every value of the configuration with its origin; machine, versions and hashes.
 #include <algorithm>
+#include <charconv>
 
 #include "tools/config/show.h"
 #include "tools/draw/axis.h"
@@ -26,6 +27,13 @@ std::string values_of(const RunRecord& run, const std::vector<config::ShownValue
   return table.html();
 }
 
+/// The locale has no say in it.
+double number_of(const std::string& text) {
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 }  // namespace
 
 std::string config_section(const RunRecord& run, const RunConfig& config) {
@@ -45,7 +53,7 @@ std::string machine_section(const RunRecord& run) {
   Table table("Machine, program and hashes of what went in (XXH3-128)", {{"what"}, {"value"}});
   for (const auto& [name, value] : run.machine) {
     const bool bytes = name.ends_with("memory_bytes");
-    table.row({draw::escaped(name), bytes ? in_bytes(std::strtod(value.c_str(), nullptr)) : draw::escaped(value)});
+    table.row({draw::escaped(name), bytes ? in_bytes(number_of(value)) : draw::escaped(value)});
   }
   return section("machine", "Machine and versions",
                  table.empty() ? paragraph("run.json says nothing of the machine.") : table.html());
