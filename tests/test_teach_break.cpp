@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/factory.h"
+#include "core/kernels/parallel.h"
 #include "tests/tiny_run.h"
 #include "tools/teach/break.h"
 
@@ -21,6 +22,7 @@ using teach::BreakRun;
 /// Calls check(lesson) for three seeds.
 template <class Check>
 void for_seeds(Break what, const Check& check) {
+  kernels::set_thread_count(1);  // the models are too small to share
   for (const uint64_t seed : {1, 2, 3}) {
     const BreakLesson lesson = teach::break_lesson({.what = what, .seed = seed});
     const std::string text = break_text(lesson);
