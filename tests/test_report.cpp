@@ -305,7 +305,7 @@ TEST_CASE("report: a long run keeps every skip, and stays small") {
   }
   const std::string html = report_of_log(log);
   CHECK(html.size() < 400000);
-  const size_t marks = html.find("<path class=\"mark s1\" d=\"M10.0 ");
+  const size_t marks = html.find("<path class=\"mark s1\" d=\"M21");
   REQUIRE(marks != std::string::npos);
   const std::string path = html.substr(marks, html.find("/>", marks) - marks);
   CHECK(std::count(path.begin(), path.end(), 'M') == 100);
@@ -367,7 +367,7 @@ TEST_CASE("report: the verb writes a page with ledger and memory, for runs of ev
     const std::string html = slurp(run + "/report.html");
     CHECK(contains(html, "<code>linear</code>"));
     CHECK(contains(html, "saved for backward"));
-    CHECK(contains(html, "<h3>gradients of activations</h3>"));
+    CHECK(contains(html, "<h3>Gradients of activations</h3>"));
     CHECK(contains(html, "<td class=\"number cell hit\""));
     CHECK(contains(html, "--set"));
     CHECK(run_program("report '" + run + "' -o '" + tiny.path("again.html") + "'").exit_code == 0);

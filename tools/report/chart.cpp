@@ -112,6 +112,11 @@ std::string Chart::html(const std::string& about) const {
       draw::escaped(x_.title));
 }
 
+draw::Axis step_axis(int64_t last_step) {
+  const auto last = static_cast<double>(std::max<int64_t>(last_step, 1));
+  return {"step", -0.012 * last, 1.012 * last};
+}
+
 std::vector<Chart::Point> thinned(const std::vector<Chart::Point>& points, size_t buckets) {
   if (points.size() <= 4 * buckets) return points;
   std::vector<Chart::Point> out;

@@ -2,6 +2,7 @@
 // and legend are text of the page, as large as all the other.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,9 @@ class Chart {
   std::vector<std::pair<std::string, std::string>> legend_;  // label, classes of its sample
   std::string drawn_;
 };
+
+/// From 0 to the last step, with room for a dot at both ends.
+draw::Axis step_axis(int64_t last_step);
 
 /// Of a long curve what its picture needs: in each of `buckets` parts the first, the lowest, the highest and the last
 /// point, in order, and one that is not finite, so that the gap is seen.

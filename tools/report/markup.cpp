@@ -50,6 +50,10 @@ std::string plural(int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : "s");
 }
 
+std::string scale_text(double scale) {
+  return scale == std::floor(scale) && std::abs(scale) < 1e15 ? grouped(scale) : figure(scale);
+}
+
 std::string power_html(double value) {
   int exponent = 0;
   const bool power = std::isfinite(value) && value > 0 && std::frexp(value, &exponent) == 0.5;

@@ -22,6 +22,8 @@ std::string duration(double seconds);
 std::string percent(double share);
 /// "1 step", "3 steps".
 std::string plural(int64_t count, std::string_view what);
+/// "65,536" for a whole number, else figure().
+std::string scale_text(double scale);
 /// The number as a power of two where it is one: "2^16" as html, else figure().
 std::string power_html(double value);
 

@@ -26,16 +26,15 @@ Points of_evals(const RunRecord& run, double Scores::*field) {
   return out;
 }
 
-draw::Axis step_axis(const RunRecord& run) {
-  return {"step", 0, static_cast<double>(std::max<int64_t>(run.last_step(), 1))};
-}
-
 draw::Axis axis_of(const std::vector<const Points*>& curves, draw::AxisKind kind = draw::AxisKind::linear) {
   std::vector<double> values;
   for (const Points* curve : curves)
     for (const auto& [x, y] : *curve) values.push_back(y);
   return draw::Axis::around("", values, kind);
 }
+
+/// Steps to take the mean of, so that a curve reads at a glance; 0 for a short one.
+size_t window_of(const Points& points) { return points.size() < 60 ? 0 : points.size() / 20; }
 
 bool any_finite(const Points& points) {
   return std::any_of(points.begin(), points.end(), [](const auto& p) { return std::isfinite(p.second); });
@@ -56,10 +55,10 @@ std::string course_of(const Points& points) {
 
 std::string loss_chart(const RunRecord& run) {
   const Points train = of_steps(run, &StepEvent::loss), val = of_evals(run, &Scores::loss);
-  const size_t window = train.size() / 40;
+  const size_t window = window_of(train);
   const Points mean = smoothed(train, window);
   // A single step far above all others would press the rest flat: the axis follows the mean where there is one.
-  Chart chart("Loss", step_axis(run), axis_of({window > 1 ? &mean : &train, &val}));
+  Chart chart("Loss", step_axis(run.last_step()), axis_of({window > 1 ? &mean : &train, &val}));
   chart.line(window > 1 ? "train, each logged step" : "train", 0, thinned(train), window > 1);
   if (window > 1) chart.line(fmt::format("train, mean of {}", window / 2 * 2 + 1), 0, thinned(mean));
   if (!val.empty()) {
@@ -72,7 +71,7 @@ std::string loss_chart(const RunRecord& run) {
 std::string metrics_chart(const RunRecord& run) {
   const Points accuracy = of_evals(run, &Scores::accuracy), macro_f1 = of_evals(run, &Scores::macro_f1);
   if (accuracy.empty()) return "";
-  Chart chart("Accuracy and macro-F1 on val", step_axis(run), axis_of({&accuracy, &macro_f1}));
+  Chart chart("Accuracy and macro-F1 on val", step_axis(run.last_step()), axis_of({&accuracy, &macro_f1}));
   chart.line("", 2, accuracy);
   chart.dots("accuracy", 2, accuracy);
   chart.line("", 3, macro_f1);
@@ -82,7 +81,7 @@ std::string metrics_chart(const RunRecord& run) {
 
 std::string rate_chart(const RunRecord& run) {
   const Points rate = of_steps(run, &StepEvent::lr);
-  Chart chart("Learning rate", step_axis(run), axis_of({&rate}));
+  Chart chart("Learning rate", step_axis(run.last_step()), axis_of({&rate}));
   chart.line("learning rate", 4, thinned(rate));
   return chart.html("Learning rate " + course_of(rate));
 }
@@ -94,8 +93,8 @@ std::string norm_chart(const RunRecord& run, const RunConfig& config) {
   if (!(axis.high > axis.low)) return "";
   const double limit = config.config ? config.config->trainer.max_grad_norm : 0;
   if (limit > 0) axis.low = std::min(axis.low, limit), axis.high = std::max(axis.high, limit);
-  Chart chart("Gradient norm, before clipping", step_axis(run), axis);
-  const size_t window = norms.size() / 40;
+  Chart chart("Gradient norm, before clipping", step_axis(run.last_step()), axis);
+  const size_t window = window_of(norms);
   chart.line(window > 1 ? "each logged step" : "norm", 5, thinned(norms), window > 1);
   if (window > 1) chart.line(fmt::format("mean of {}", window / 2 * 2 + 1), 5, thinned(smoothed(norms, window)));
   if (limit > 0) chart.level("clipped to " + figure(limit), 1, limit);
@@ -105,7 +104,7 @@ std::string norm_chart(const RunRecord& run, const RunConfig& config) {
 std::string lost_chart(const RunRecord& run) {
   const Points lost = of_steps(run, &StepEvent::lost_updates);
   if (!any_finite(lost)) return "";
-  Chart chart("Share of updates that rounding swallowed", step_axis(run), axis_of({&lost}));
+  Chart chart("Share of updates that rounding swallowed", step_axis(run.last_step()), axis_of({&lost}));
   chart.line("lost updates", 1, thinned(lost));
   return chart.html("Share of lost updates " + course_of(lost));
 }
@@ -116,7 +115,7 @@ std::string evaluations(const RunRecord& run) {
   for (const EvalEvent& event : run.evals) {
     table.row({grouped(event.step), draw::escaped(event.split), figure(event.scores.loss),
                figure(event.scores.accuracy), figure(event.scores.macro_f1),
-               event.best && event.split == "val" ? "<span class=\"badge good\">best so far</span>" : ""});
+               event.best && event.split == "val" ? "<span class=\"badge good\">best</span>" : ""});
   }
   return run.evals.size() <= 12 ? table.html() : folded(plural(std::ssize(run.evals), "evaluation"), table.html());
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 #include "tools/draw/axis.h"
@@ -54,7 +55,7 @@ std::string zone_strip(const Histograms& all, const Distribution& group, double 
   const std::array<int, 3> limits = {all.flush_below - shift, all.subnormal_below - shift, all.overflow_from - shift};
   std::string out =
       fmt::format("<div class=\"rows\" aria-hidden=\"true\">×{}</div>\n<div class=\"strip\" aria-hidden=\"true\">",
-                  power_html(scale));
+                  scale == 1 ? "1" : power_html(scale));
   int from = group.lowest;
   for (size_t i = 0; i < zones.size(); ++i) {
     const int to = i < limits.size() ? std::clamp(limits[i], from, end) : end;
@@ -82,7 +83,7 @@ std::string name_of(const Distribution& group) { return group.place.empty() ? "w
 
 std::string exponents(const Distribution& group) {
   std::string out;
-  const int bins = static_cast<int>(group.bins.size()), stride = bins > 60 ? 16 : bins > 24 ? 8 : 4;
+  const int bins = static_cast<int>(group.bins.size()), stride = bins > 60 ? 16 : bins > 24 ? 8 : bins > 10 ? 4 : 2;
   for (int e = group.lowest; e <= group.lowest + bins; ++e)
     if (e % stride == 0)
       out += fmt::format("<span style=\"left:{:.2f}%\">2<sup>{}</sup></span>", 100.0 * (e - group.lowest) / bins, e);
@@ -93,7 +94,7 @@ std::string picture(const Histograms& all, const Distribution& group, bool scale
   if (group.bins.empty()) return "";
   const double highest = *std::max_element(group.bins.begin(), group.bins.end());
   std::string about = fmt::format("{}: {} at scale 1", name_of(group), shares_text(group.before));
-  if (scaled) about += fmt::format("; {} at scale {}", shares_text(group.after), figure(all.scale));
+  if (scaled) about += fmt::format("; {} at scale {}", shares_text(group.after), scale_text(all.scale));
   return fmt::format(
       "<figure class=\"chart histogram\">\n<figcaption><strong>{}</strong><span class=\"aside\">{} numbers, {} of them "
       "0</span></figcaption>\n<div class=\"plot\">\n<div class=\"rows\" aria-hidden=\"true\"><span "
@@ -108,7 +109,7 @@ std::string picture(const Histograms& all, const Distribution& group, bool scale
 std::string by_layer(const Kind& kind, double scale, bool scaled) {
   std::vector<Table::Column> columns = {{"place"}, {"at scale 1"}, {"becomes 0", true}, {"overflow", true}};
   if (scaled) {
-    columns.push_back({fmt::format("at scale {}", figure(scale))});
+    columns.push_back({fmt::format("at scale {}", scale_text(scale))});
     columns.insert(columns.end(), {{"becomes 0", true}, {"overflow", true}});
   }
   Table table("Underflow by layer: " + kind.name, columns);
@@ -135,17 +136,20 @@ std::string kind_html(const Histograms& all, const Kind& kind) {
   if (!parts.empty())
     body +=
         folded(fmt::format("Histograms of {} by layer", kind.name), "<div class=\"charts\">\n" + parts + "</div>\n");
-  return subsection(kind.name, body);
+  std::string title = kind.name;
+  if (!title.empty()) title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+  return subsection(title, body);
 }
 
 std::string histograms_html(const Histograms& all) {
   const bool scaled =
       all.scale != 1 && std::any_of(all.kinds.begin(), all.kinds.end(), [](const Kind& k) { return k.scaled; });
-  std::string out = paragraph(fmt::format(
-      "The numbers of step {} by powers of two. The strips below the bars are the ranges of {}{}.", grouped(all.step),
-      all.dtype,
-      scaled ? fmt::format(": at scale 1, and at the scale {} of the step, which moves gradients up", figure(all.scale))
-             : ""));
+  std::string out = paragraph(
+      fmt::format("The numbers of step {} by powers of two. The strips below the bars are the ranges of {}{}.",
+                  grouped(all.step), all.dtype,
+                  scaled ? fmt::format(": at scale 1, and at the scale {} of the step, which moves gradients up",
+                                       scale_text(all.scale))
+                         : ""));
   out += legend();
   for (const Kind& kind : all.kinds) out += kind_html(all, kind);
   return out;

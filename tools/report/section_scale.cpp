@@ -34,10 +34,10 @@ std::string scale_chart(const RunRecord& run, const std::vector<Chart::Point>& s
   for (const SkipEvent& skip : run.skips) skipped.push_back(static_cast<double>(skip.step));
   draw::Axis axis = draw::Axis::around("", values, draw::AxisKind::log2);
   axis.low /= 2, axis.high *= 2;  // room above and below a level
-  Chart chart("Loss scale", {"step", 0, static_cast<double>(std::max<int64_t>(run.last_step(), 1))}, axis);
+  Chart chart("Loss scale", step_axis(run.last_step()), axis);
   chart.staircase("scale", 0, scales);
   if (!skipped.empty()) chart.marks("thrown away", 1, skipped);
-  return chart.html(fmt::format("Loss scale from {} to {}, {}", figure(values.front()), figure(values.back()),
+  return chart.html(fmt::format("Loss scale from {} to {}, {}", scale_text(values.front()), scale_text(values.back()),
                                 plural(std::ssize(run.skips), "attempt") + " thrown away"));
 }
 
@@ -54,9 +54,9 @@ std::string skip_table(const RunRecord& run) {
   Table table("Attempts that were thrown away", {{"step", true}, {"scale", true}, {"what happened"}, {"not finite"}});
   for (size_t i = 0; i < std::min(run.skips.size(), most_rows); ++i) {
     const SkipEvent& skip = run.skips[i];
-    std::string what = skip.outcome == "skipped_nonfinite_loss" ? "loss not finite" : "overflow";
-    table.row({grouped(skip.step), power_html(skip.loss_scale), what + (skip.retried ? ", tried again" : ", skipped"),
-               parameters_html(skip)});
+    std::string what = skip.outcome == "skipped_nonfinite_loss" ? "loss&nbsp;not&nbsp;finite" : "overflow";
+    table.row({grouped(skip.step), power_html(skip.loss_scale),
+               what + (skip.retried ? ",&nbsp;tried&nbsp;again" : ",&nbsp;skipped"), parameters_html(skip)});
   }
   std::string out = table.html();
   if (run.skips.size() > most_rows)
@@ -73,7 +73,7 @@ std::string setting_text(const RunConfig& config) {
   if (amp.dtype == config::AmpDtype::bf16)
     return "bf16 has the range of f32, so nothing is scaled. A step whose gradients are not finite is skipped all the "
            "same.";
-  if (amp.loss_scale > 0) return fmt::format("The scale is fixed at {}.", figure(amp.loss_scale));
+  if (amp.loss_scale > 0) return fmt::format("The scale is fixed at {}.", scale_text(amp.loss_scale));
   return fmt::format("The scale is dynamic: times {} at an overflow, times {} after {} clean updates.",
                      figure(amp.backoff_factor), figure(amp.growth_factor), grouped(amp.growth_interval));
 }

@@ -14,7 +14,7 @@ namespace {
 std::string dtypes_html(const std::vector<DType>& dtypes) {
   std::string out;
   for (const DType dtype : dtypes)
-    out += fmt::format("{}<span class=\"dtype {}\">{}</span>", out.empty() ? "" : " ", is_low(dtype) ? "low" : "wide",
+    out += fmt::format("{}<span class=\"dtype {}\">{}</span>", out.empty() ? "" : " ", is_low(dtype) ? "low" : "full",
                        name_of(dtype));
   return out;
 }
