@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
-#include "amp/scale_state.h"
 #include "core/error.h"
+#include "core/kernels/parallel.h"
 #include "tools/commands.h"
 #include "tools/teach/break.h"
 #include "tools/teach/number.h"
@@ -44,6 +44,7 @@ void show_break(const BreakArguments& arguments) {
   }
   teach::BreakOptions options{.what = *what, .seed = static_cast<uint64_t>(arguments.seed)};
   if (*what == teach::Break::fixed_scale) options.scale = teach::parse_finite("--scale", arguments.scale);
+  kernels::set_thread_count(1);  // the models are too small to share
   const teach::BreakLesson lesson = teach::break_lesson(options);
   print(arguments.json ? break_json(lesson).pretty() : break_text(lesson));
   if (!arguments.svg.empty()) write_picture(arguments.svg, teach_picture(lesson));
