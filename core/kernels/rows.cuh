@@ -10,7 +10,7 @@ namespace mixtape::kernels::device {
 
 inline constexpr int64_t row_piece = 16;              // rows whose sums are taken together
 inline constexpr size_t row_bytes_most = 200 * 1024;  // longer ones have their room in global memory
-inline constexpr int64_t row_blocks_most = 4096, long_row_blocks = 264;
+inline constexpr int64_t row_blocks_most = 2048, long_row_blocks = 264;
 
 /// Where the arrays of a row lie, in floats from the beginning of a block's room; -1 for a statistic, of which each
 /// thread has its own.

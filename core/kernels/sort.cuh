@@ -24,7 +24,8 @@ inline __device__ int64_t first_not_below(const uint32_t* keys, int64_t count, u
   return low;
 }
 
-/// How many of the threads before this one say yes, and how many of the block; every thread of a block of 256 calls it.
+/// How many of the threads before this one say yes, and how many of the block; every thread of a block of 256 calls it,
+/// and passes a barrier before it calls it again.
 struct Votes {
   uint32_t before, all;
 };
@@ -32,7 +33,6 @@ inline __device__ Votes count_votes(bool yes) {
   __shared__ uint32_t of_warp[sort_tile / warp_threads];
   const unsigned lane = threadIdx.x % warp_threads, warp = threadIdx.x / warp_threads;
   const uint32_t ballot = __ballot_sync(whole_warp, yes);
-  __syncthreads();  // the votes before these have been read
   if (lane == 0) of_warp[warp] = static_cast<uint32_t>(__popc(ballot));
   __syncthreads();
   Votes votes{static_cast<uint32_t>(__popc(ballot & ((1u << lane) - 1u))), 0};

@@ -105,6 +105,16 @@ TEST_CASE("cross_entropy, forward and back, with ignored targets and smoothing")
   }
 }
 
+TEST_CASE("more rows than blocks: a block takes one after the other") {
+  const Shape shape{2050, 3};
+  const Pair x(numbers(shape, DType::f32, 14, 3.0)), targets(ids({2050}, 3, 15)), loss({2050}, DType::f32),
+      log_total({2050}, DType::f32);
+  check_both("cross_entropy", {&loss, &log_total}, terms_of(shape), [&](const auto& on) {
+    on.rows(ops::CrossEntropyRow{-100, 0.0}, shape, write(as_column(on(loss))), write(as_column(on(log_total))), on(x),
+            as_column(on(targets)));
+  });
+}
+
 TEST_CASE("a row that does not fit into shared memory has its room in global memory") {
   const Shape shape{3, 30522};
   const Pair x(numbers(shape, DType::f32, 11, 2.0)), y(shape, DType::f32);
