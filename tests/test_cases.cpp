@@ -86,10 +86,9 @@ TEST_CASE("case_31: a forward that is not finite leaves nothing behind, nor in t
   amp::GradScaler scaler;
   const auto all_bits = [&] {
     std::vector<uint64_t> out;
-    for (const NamedTensors& tensors : {parameters, optimizer.state()}) {
+    for (const NamedTensors& tensors : {parameters, optimizer.state()})
       for (const NamedTensor& entry : tensors)
         for (const double value : to_vector(entry.tensor)) out.push_back(std::bit_cast<uint64_t>(value));
-    }
     return out;
   };
   const auto logits = [&](const std::vector<int64_t>& ids, bool train) {
