@@ -102,6 +102,10 @@ ordered_json forward_json(const LedgerRow& row) {
           {"why", why_of(row)}};
 }
 
+void take_larger(std::optional<double>& known, const std::optional<double>& found) {
+  if (found) known = std::max(known.value_or(0), *found);
+}
+
 ordered_json backward_json(const LedgerRow& row) {
   return {{"op", row.op},
           {"scope", row.scope},
@@ -127,6 +131,7 @@ std::vector<LedgerRow> grouped(const std::vector<LedgerRow>& rows) {
     }
     LedgerRow& known = groups[place->second];
     known.calls += row.calls, known.casts += row.casts, known.bytes += row.bytes, known.flops += row.flops;
+    take_larger(known.error, row.error);
   }
   return groups;
 }
@@ -146,7 +151,8 @@ std::string why_of(const LedgerRow& row) {
   return whose;
 }
 
-Ledger::Ledger() : observer_{.on_call = &Ledger::on_call, .on_backward = &Ledger::on_backward, .self = this} {}
+Ledger::Ledger(ErrorMeasure measure)
+    : observer_{.on_call = &Ledger::on_call, .on_backward = &Ledger::on_backward, .self = this}, measure_(measure) {}
 
 LedgerRow& Ledger::Book::at(const LedgerRow& row) {
   const auto [place, fresh] = places.try_emplace(key_of(row), rows.size());
@@ -166,6 +172,7 @@ void Ledger::on_call(void* self, const CallEvent& event) {
   row.flops += products_of(event).forward;
   row.casts += casts_of(event);
   if (event.moved) row.bytes += bytes_read(event) + bytes_of(event.out);
+  if (const ErrorMeasure measure = static_cast<Ledger*>(self)->measure_) take_larger(row.error, measure(event));
 }
 
 void Ledger::on_backward(void* self, const BackwardEvent& event) {
@@ -194,7 +201,10 @@ LedgerTotals Ledger::totals() const {
 
 std::string Ledger::json() const {
   ordered_json ops = ordered_json::array(), sweep = ordered_json::array();
-  for (const LedgerRow& row : forward_.rows) ops.push_back(forward_json(row));
+  for (const LedgerRow& row : forward_.rows) {
+    ops.push_back(forward_json(row));
+    if (measure_ != nullptr) ops.back()["max_rel_err"] = row.error ? ordered_json(*row.error) : ordered_json(nullptr);
+  }
   for (const LedgerRow& row : backward_.rows) sweep.push_back(backward_json(row));
   const LedgerTotals all = totals();
   return ordered_json{{"ops", ops},
@@ -211,7 +221,10 @@ std::string Ledger::json() const {
 }
 
 std::string Ledger::text() const {
-  constexpr const char* line = "{:<{}}{:>6}  {:<{}}  {:<9}{:<6}{:<9}{:>6}{:>10}{:>9}  {:<{}}  {}\n";
+  constexpr const char* line = "{:<{}}{:>6}  {:<{}}  {:<9}{:<6}{:<9}{:>6}{:>10}{:>9}{}  {:<{}}  {}\n";
+  const auto error = [&](std::string_view text) {
+    return measure_ == nullptr ? std::string() : fmt::format("{:>13}", text);
+  };
   const std::vector<LedgerRow> rows = grouped(forward_.rows);
   size_t op_width = 18, in_width = 14, why_width = 3;  // fused rows have long names and many inputs
   for (const LedgerRow& row : rows) {
@@ -220,12 +233,13 @@ std::string Ledger::text() const {
     why_width = std::max(why_width, why_of(row).size());
   }
   std::string out = fmt::format(line, "op", op_width, "calls", "in", in_width, "compute", "out", "rule", "casts", "MB",
-                                "GFLOP", "why", why_width, "where");
+                                "GFLOP", error("max rel err"), "why", why_width, "where");
   for (const LedgerRow& row : rows) {
-    out += fmt::format(line, row.op, op_width, row.calls, names(row.in, " "), in_width, name_of(row.compute),
-                       names(row.out, " "), name_of(row.rule), row.casts,
-                       fmt::format("{:.3f}", static_cast<double>(row.bytes) / 1e6),
-                       fmt::format("{:.4f}", row.flops / 1e9), why_of(row), why_width, row.scope);
+    out +=
+        fmt::format(line, row.op, op_width, row.calls, names(row.in, " "), in_width, name_of(row.compute),
+                    names(row.out, " "), name_of(row.rule), row.casts,
+                    fmt::format("{:.3f}", static_cast<double>(row.bytes) / 1e6), fmt::format("{:.4f}", row.flops / 1e9),
+                    error(row.error ? fmt::format("{:.1e}", *row.error) : "-"), why_of(row), why_width, row.scope);
   }
   const LedgerTotals all = totals();
   out += fmt::format("total: {} calls, {} casts, {:.3f} MB moved, {:.1f} % of them by casts\n", all.calls, all.casts,

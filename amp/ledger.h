@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct LedgerRow {
   int64_t casts = 0;  ///< inputs that stage 1 cast for these calls
   int64_t bytes =
       0;  ///< inputs and outputs, without what is only saved; 0 for views and for a cast that a fresh shadow stood for
+  std::optional<double> error = {};  ///< the largest of its calls, where errors are measured; forward only
 };
 
 /// Rows whose scopes differ in numbers alone as one, in the order of the first: "layer.3" becomes "layer.*".
@@ -45,7 +47,13 @@ std::string why_of(const LedgerRow& row);
 ///   std::cout << ledger.text();
 class Ledger {
  public:
-  Ledger();
+  /// How far a call is from its exact result, relative to the largest element of that; absent where nothing can be
+  /// compared (views).
+  using ErrorMeasure = std::optional<double> (*)(const CallEvent& event);
+
+  Ledger() : Ledger(nullptr) {}
+  /// With a measure rows have errors, and text and JSON ("max_rel_err", null where there is none) show them.
+  explicit Ledger(ErrorMeasure measure);
   Ledger(const Ledger&) = delete;  // the observer points here
   Ledger& operator=(const Ledger&) = delete;
 
@@ -71,6 +79,7 @@ class Ledger {
   static void on_backward(void* self, const BackwardEvent& event);
 
   Observer observer_;
+  ErrorMeasure measure_;
   Book forward_, backward_;
 };
 

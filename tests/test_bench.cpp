@@ -210,6 +210,17 @@ TEST_CASE("bench step: fused rows run composed, all or those that are named") {
   }
 }
 
+TEST_CASE("bench step: what it costs to be watchable is counted") {
+  const TinyRun tiny;
+  const json fused = found(bench(tiny, "--steps 1")), composed = found(bench(tiny, "--steps 1 --composed"));
+  CHECK(fused.at("observer_checks") > 100);
+  CHECK(composed.at("observer_checks") > fused.at("observer_checks"));
+  CHECK(fused.at("observer_check_ns") > 0);
+  const double share = fused.at("observer_share");
+  CHECK(share == doctest::Approx(fused.at("observer_checks").get<double>() * 1e-9 *
+                                 fused.at("observer_check_ns").get<double>() / fused.at("median_s").get<double>()));
+}
+
 TEST_CASE("bench step: in bf16 a graph keeps half; the copies of weights that the first step makes are not its own") {
   const TinyRun tiny;
   const double wide = found(bench(tiny, "--warmup 0 --steps 1")).at("saved_bytes");

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/tiny_run.h"
+#include "tools/inspect/amps.h"
 #include "tools/inspect/speed.h"
 
 namespace mixtape::inspect {

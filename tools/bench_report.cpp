@@ -41,9 +41,10 @@ std::string bits_text(const StepFigures& f) {
   const int64_t late = late_allocations(f);
   return fmt::format(
       "  loss {:.9g}, xxh3 of all losses {}, of the weights {}\n  blocks taken from the system in each "
-      "step: {}{}\n",
+      "step: {}{}\n  {:.0f} checks for an observer x {:.2f} ns are {:.5f} % of a step\n",
       f.loss, f.losses_hash, f.weights_hash, fmt::join(f.system_allocations, " "),
-      late < 0 ? "" : fmt::format("; {} from the third on", late));
+      late < 0 ? "" : fmt::format("; {} from the third on", late), f.observer_checks, f.check_s * 1e9,
+      100 * f.observer_share());
 }
 
 std::string classes_text(const Profile& profile) {
@@ -101,6 +102,8 @@ Json floor_json(const Floor* floor) {
 
 }  // namespace
 
+double StepFigures::observer_share() const { return observer_checks * check_s / median(seconds); }
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t half = values.size() / 2;
@@ -140,6 +143,9 @@ std::string step_json(const StepBench& options, const StepFigures& f, const Prof
              .set("weights_xxh3", f.weights_hash)
              .set("system_allocations", f.system_allocations)
              .set("allocations_from_step_3", late < 0 ? Json() : Json(late))
+             .set("observer_checks", f.observer_checks)
+             .set("observer_check_ns", f.check_s * 1e9)
+             .set("observer_share", f.observer_share())
              .set("composed", f.composed)
              .set("fused_rows", profile.fused_rows())
              .set("classes", classes_json(profile))

@@ -38,6 +38,10 @@ struct StepFigures {
   std::string losses_hash, weights_hash;  ///< of all steps; after the last one. XXH3
   bool weights_changed = false;
   std::vector<int64_t> system_allocations;  ///< new ones in each step, the warm-up's first
+  double observer_checks = 0, check_s = 0;  ///< of a step, for an observer; of one that finds none
+
+  /// The part of a step that goes to looking for an observer where there is none.
+  double observer_share() const;
 };
 
 double median(std::vector<double> values);

@@ -12,6 +12,7 @@
 #include "optim/clip.h"
 #include "tools/bench.h"
 #include "tools/bench_batches.h"
+#include "tools/bench_observer.h"
 #include "tools/bench_report.h"
 #include "tools/config/fields.h"
 #include "tools/trainer/hash.h"
@@ -88,7 +89,8 @@ class Bench {
     StepFigures figures = describe();
     time_steps(figures);
     Profile profile;
-    watch_steps(profile);
+    figures.observer_checks = watch_steps(profile);
+    figures.check_s = seconds_of_check();
     const Floor floor = options_.floor ? floor_of(figures, profile) : Floor();
     return (options_.json ? step_json : step_text)(options_, figures, profile, options_.floor ? &floor : nullptr);
   }
@@ -130,15 +132,17 @@ class Bench {
     figures.weights_changed = figures.weights_hash != before;
   }
 
-  /// Some more, of the measured batches: up to a second, and five.
-  void watch_steps(Profile& profile) {
-    const ObserverGuard guard(profile.observer());
+  /// Some more, of the measured batches: up to a second, and five. Returns the checks for an observer in one.
+  double watch_steps(Profile& profile) {
+    CheckCount count(profile.observer());
+    const ObserverGuard guard(count.observer());
     const Clock::time_point start = Clock::now();
     const int64_t most = std::min<int64_t>(options_.steps, 5);
     for (int64_t i = 0; i < most && (i == 0 || seconds_since(start) < 1); ++i) {
       options_.infer ? infer(options_.warmup + i, &profile) : step(options_.warmup + i, &profile);
       profile.end_step();
     }
+    return static_cast<double>(count.checks()) / static_cast<double>(profile.steps());
   }
 
   Floor floor_of(const StepFigures& figures, const Profile& profile) const {

@@ -1,4 +1,4 @@
-// mixtape inspect ledger CONFIG [--composed]: what one training step ran in which dtype.
+// mixtape inspect ledger CONFIG [--composed] [--errors]: what one training step ran in which dtype.
 #include <memory>
 
 #include "tools/commands.h"
@@ -12,12 +12,12 @@ struct InspectOptions {
   std::string file;
   std::vector<std::string> sets;
   bool json = false;
-  bool composed = false;
+  bool composed = false, errors = false;
 };
 
 void ledger(const InspectOptions& options) {
   trainer::Progress progress(options.json ? trainer::Verbosity::quiet : trainer::Verbosity::normal);
-  amp::Ledger ledger;
+  amp::Ledger ledger(options.errors ? inspect::error_against_f64 : nullptr);
   inspect::run_ledger(load_config(options.file, options.sets), options.composed, progress, ledger);
   print(options.json ? ledger.json() + "\n" : ledger.text());
 }
@@ -32,6 +32,8 @@ void add_inspect(Program& program) {
   add_set_option(sub, options->sets);
   sub.flag("--json", options->json, "as JSON: {\"ops\", \"totals\"}");
   sub.flag("--composed", options->composed, "every op by itself: what the fused ones stand for");
+  sub.flag("--errors", options->errors,
+           "how far each op is from the same in f64 on its own inputs: slow on large models");
   sub.action([options] { ledger(*options); });
   add_inspect_weights(verb);
   add_inspect_memory(verb);

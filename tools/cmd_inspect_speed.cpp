@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "tools/commands.h"
+#include "tools/inspect/amps.h"
 #include "tools/inspect/speed.h"
 
 namespace mixtape::tools {

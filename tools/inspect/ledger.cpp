@@ -4,6 +4,7 @@
 #include "core/kernels/parallel.h"
 #include "data/batch.h"
 #include "data/dataset.h"
+#include "tools/inspect/op_error.h"
 #include "tools/trainer/setup.h"
 #include "tools/trainer/task.h"
 
@@ -33,6 +34,11 @@ void run_ledger(config::Config config, bool composed, trainer::Progress& progres
     return model->loss(batch, static_cast<double>(batch.rows), true);
   }();
   autograd::backward(scaler.scale(loss));
+}
+
+std::optional<double> error_against_f64(const CallEvent& event) {
+  const std::optional<OpError> found = error_of(event);
+  return found ? std::optional(found->error) : std::nullopt;
 }
 
 }  // namespace mixtape::inspect

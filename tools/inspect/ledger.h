@@ -12,4 +12,7 @@ namespace mixtape::inspect {
 /// configuration. Throws what the readers of vocabulary, data and weights throw.
 void run_ledger(config::Config config, bool composed, trainer::Progress& progress, amp::Ledger& ledger);
 
+/// For a ledger with errors: a call against the op in f64 on the call's own inputs, which takes much longer than it.
+std::optional<double> error_against_f64(const CallEvent& event);
+
 }  // namespace mixtape::inspect

@@ -14,7 +14,6 @@
 #include "data/batch.h"
 #include "optim/clip.h"
 #include "tools/trainer/evaluate.h"
-#include "tools/trainer/json.h"
 #include "tools/trainer/setup.h"
 #include "tools/trainer/task.h"
 
@@ -85,6 +84,7 @@ class MemoryProbe {
       plan_.backward = std::max(plan_.backward, take_peak());
     }
     for (const NamedTensor& p : model_.parameters()) {
+      plan_.parameters += p.tensor.numel();
       plan_.weights += bytes_of(p.tensor);
       plan_.copies += static_cast<int64_t>(p.tensor.leaf().shadow.bytes ? p.tensor.leaf().shadow.bytes.bytes() : 0);
       plan_.gradients += bytes_of(p.tensor.leaf().gradient.raw);
@@ -157,13 +157,14 @@ std::string MemoryPlan::text() const {
   return out + row("", "peak", peak(), "beside the program itself, its data and what the libraries keep");
 }
 
-std::string MemoryPlan::json() const {
+trainer::Json MemoryPlan::json() const {
   trainer::Json by_op = trainer::Json::object();
   for (const auto& [op, bytes] : saved) by_op.set(op, bytes);
   return trainer::Json::object()
       .set("rows", rows)
       .set("longest", longest)
       .set("tokens", tokens)
+      .set("parameters", parameters)
       .set("weights", weights)
       .set("copies", copies)
       .set("gradients", gradients)
@@ -173,8 +174,7 @@ std::string MemoryPlan::json() const {
       .set("peak_backward", backward)
       .set("peak_update", update)
       .set("peak_evaluation", evaluation)
-      .set("peak_bytes", peak())
-      .line();
+      .set("peak_bytes", peak());
 }
 
 MemoryPlan measure_memory(config::Config config, trainer::Progress& progress) {

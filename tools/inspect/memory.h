@@ -6,13 +6,16 @@
 #include <string>
 
 #include "tools/config/config.h"
+#include "tools/trainer/json.h"
 #include "tools/trainer/progress.h"
 
 namespace mixtape::inspect {
 
-/// Of a step of the batch with the most places for tokens. All but the facts of the batch in bytes.
+/// Of a step of the batch with the most places for tokens. All but the facts of the batch and the number of parameters
+/// in bytes.
 struct MemoryPlan {
   int64_t rows = 0, longest = 0, tokens = 0;  ///< of the batch: texts, the longest in tokens, tokens without padding
+  int64_t parameters = 0;                     ///< numbers that are trained
   int64_t weights = 0, copies = 0, gradients = 0, optimizer = 0;
   std::map<std::string, int64_t> saved = {};      ///< for backward, by op
   int64_t forward = 0, backward = 0, update = 0;  ///< the most that was in use in each part of a step
@@ -21,7 +24,7 @@ struct MemoryPlan {
   int64_t all_saved() const;
   int64_t peak() const;
   std::string text() const;  ///< a line for each, in MiB
-  std::string json() const;  ///< on one line, without its end
+  trainer::Json json() const;
 };
 
 /// Runs two steps on the longest batch, the first of which makes the optimizer's states, and measures the second. Sets

@@ -11,6 +11,7 @@
 #include "core/kernels/parallel.h"
 #include "data/loader.h"
 #include "optim/clip.h"
+#include "tools/inspect/amps.h"
 #include "tools/trainer/setup.h"
 #include "tools/trainer/step_profile.h"
 #include "tools/trainer/task.h"
@@ -92,13 +93,6 @@ class Stepper {
   int64_t step_ = 0;
 };
 
-config::Config amp_config(const std::string& file, std::vector<std::string> sets, const std::string& amp) {
-  sets.push_back("amp.dtype=" + amp);
-  config::Config config = config::load_config(file, sets);
-  trainer::take_from_pretrained(config);
-  return config;
-}
-
 struct Traffic {
   int64_t bytes = 0, casts = 0;
 };
@@ -175,23 +169,6 @@ SpeedRun measure_amp(const config::Config& config, const std::string& amp, train
 std::string_view name_of(WorkClass work) {
   constexpr std::string_view names[work_classes] = {"products (GEMM)", "other math", "casts", "optimizer", "waiting"};
   return names[static_cast<int>(work)];
-}
-
-std::vector<std::string> parse_amps(const std::string& list) {
-  std::vector<std::string> amps;
-  for (size_t start = 0, end = 0; start <= list.size(); start = end + 1) {
-    end = std::min(list.find(',', start), list.size());
-    std::string amp = list.substr(start, end - start);
-    if (amp == "fp32") amp = "off";
-    const bool known = amp == "off" || amp == "bf16" || amp == "fp16";
-    if (!known || std::find(amps.begin(), amps.end(), amp) != amps.end()) {
-      fail(ErrorKind::config, "E-USAGE",
-           message("--amp ", list, ": \"", amp, known ? "\" comes twice" : "\" is none of off, bf16 and fp16",
-                   ": write --amp off,bf16,fp16, or some of these"));
-    }
-    amps.push_back(std::move(amp));
-  }
-  return amps;
 }
 
 Speed measure_speed(const std::string& file, const std::vector<std::string>& sets, const std::vector<std::string>& amps,

@@ -50,9 +50,6 @@ Speed measure_speed(const std::string& file, const std::vector<std::string>& set
 /// "bf16 does not pay: …" from the figures of both, or that it does.
 std::string speed_verdict(const SpeedRun& off, const SpeedRun& low, const SpeedMachine& machine);
 
-/// Cuts "off,bf16" at its commas. Throws E-USAGE (config) for a word that is no amp.dtype, or comes twice.
-std::vector<std::string> parse_amps(const std::string& list);
-
 std::string speed_text(const Speed& speed);
 trainer::Json speed_json(const Speed& speed);
 
