@@ -19,13 +19,33 @@ struct TrainOptions {
   bool recover = false, recover_with_changes = false, dry_run = false;
 };
 
-/// The page is made from what the run left, after its last file: without it, nothing of the run is missing.
+void note_page(const std::string& dir, trainer::Progress& progress) {
+  progress.note("the run as a page: " + report::write_report(dir, {.files_only = true}, progress));
+}
+
+std::string without_page(const Error& error, const std::string& dir) {
+  return message(error.what(), "\n  nothing else of the run is missing; mixtape report ", dir, " makes the page");
+}
+
+/// The page is made from what the run left, after its last file. A disk that cannot take it is an error as at any other
+/// file; room may come back, so it is asked twice.
 void write_page(const std::string& dir, trainer::Progress& progress) {
+  for (const bool last : {false, true}) {
+    try {
+      return note_page(dir, progress);
+    } catch (const Error& error) {
+      if (!last && error.code() == "E-IO-NOSPACE") continue;
+      throw Error(error.kind(), error.code(), without_page(error, dir));
+    }
+  }
+}
+
+/// Of a run that ends with an error of its own, which counts for more.
+void write_page_beside(const std::string& dir, trainer::Progress& progress) {
   try {
-    progress.note("the run as a page: " + report::write_report(dir, {.files_only = true}, progress));
+    note_page(dir, progress);
   } catch (const Error& error) {
-    progress.warning(message("warning W-REPORT  ", error.what(), "\n  nothing else is missing; mixtape report ", dir,
-                             " makes the page"));
+    progress.warning("warning W-REPORT  " + without_page(error, dir));
   }
 }
 
@@ -39,7 +59,7 @@ trainer::TrainResult train_in(const TrainOptions& options, const config::Config&
                            .signals = &signals},
                           progress);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::diverged) write_page(options.dir, progress);
+    if (error.kind() == ErrorKind::diverged) write_page_beside(options.dir, progress);
     throw;
   }
 }
