@@ -155,6 +155,8 @@ TEST_CASE("why-overflow refuses what it cannot tell, and says why") {
   write(dir + "/log.jsonl", log + "rubbish\n");
   CHECK(contains(refusal(), "E-RUN-LOG: "));
   CHECK(contains(refusal(), "is no event"));
+  write(dir + "/log.jsonl", log + "{\"event\":\"overflow\",\"step\":\"x\"}\n");
+  CHECK(contains(refusal(), "has no step"));
   std::filesystem::remove(dir + "/log.jsonl");
   CHECK(contains(refusal(), "E-RUN-LOG: "));
   // The log tells of another scale, or of other parameters, than the step has.

@@ -12,10 +12,17 @@ namespace {
 struct Trap {
   std::string code, key;
   std::vector<std::string> sets;
+  std::string origin = "--set";
 };
 
 const std::vector<Trap> traps = {
     {"W-LINT-NO-SCALE", "amp.loss_scale", {"amp.dtype=fp16", "amp.loss_scale=1"}},
+    {"W-LINT-NO-SCALE", "amp.loss_scale", {"amp.dtype=fp16", "amp.loss_scale=2"}},
+    {"W-LINT-NO-SCALE", "amp.loss_scale", {"amp.dtype=fp16", "amp.policy=apex_O3"}, "amp.policy apex_O3"},
+    {"W-LINT-NO-SCALE", "amp.max_scale", {"amp.dtype=fp16", "amp.init_scale=2", "amp.max_scale=2"}},
+    {"W-LINT-IDLE-SCALE", "amp.loss_scale", {"amp.dtype=fp16", "amp.loss_scale=1e30"}},
+    {"W-LINT-IDLE-SCALE", "amp.init_scale", {"amp.dtype=fp16", "amp.init_scale=1"}},
+    {"W-LINT-F32-PRODUCTS", "amp.policy", {"amp.dtype=bf16", "amp.policy=apex_O0"}},
     {"W-LINT-IDLE-SCALE", "amp.min_scale", {"amp.dtype=fp16", "amp.init_scale=1024", "amp.min_scale=1024"}},
     {"W-LINT-NO-CLIP", "trainer.max_grad_norm", {"amp.dtype=fp16", "trainer.max_grad_norm=0"}},
     {"W-LINT-F32-PRODUCTS", "amp.overrides.linear", {"amp.dtype=bf16", "amp.overrides={\"linear\": \"full\"}"}},
@@ -44,7 +51,7 @@ const std::vector<std::vector<std::string>> sound = {
     {"data.padding=max_length"},
     {"data.padding=packed", "tokenizer.max_length=64", "model.config.max_position_embeddings=64"}};
 
-std::vector<std::string> warnings_of(const TinyRun& tiny, const std::vector<std::string>& sets) {
+nlohmann::json warnings_of(const TinyRun& tiny, const std::vector<std::string>& sets) {
   const ProgramResult result = run_program("lint '" + tiny.config_path() + "' --json" + set_options(sets));
   CAPTURE(result.err);
   CHECK(result.exit_code == 0);
@@ -57,10 +64,13 @@ TEST_CASE("lint: each trap is named alone, with its key, its value's place and i
   const TinyRun tiny(32);  // eight batches of four
   for (const Trap& trap : traps) {
     CAPTURE(trap.code);
-    const std::vector<std::string> found = warnings_of(tiny, trap.sets);
+    const nlohmann::json found = warnings_of(tiny, trap.sets);
     REQUIRE(found.size() == 1);
-    CHECK(found[0].starts_with("warning " + trap.code + "  " + trap.key + " = "));
-    CHECK(contains(found[0], "docs/lint.md"));
+    CHECK(found[0].at("code") == trap.code);
+    CHECK(found[0].at("key") == trap.key);
+    CHECK(found[0].at("origin") == trap.origin);
+    for (const char* part : {"value", "cause", "remedy"}) CHECK(!found[0].at(part).get<std::string>().empty());
+    CHECK(found[0].at("page").get<std::string>().starts_with("docs/lint.md#w-lint-"));
     const std::string page = slurp(MIXTAPE_SOURCE_DIR "/docs/lint.md");
     CHECK(contains(page, "\n## " + trap.code + "\n"));
   }
@@ -70,7 +80,7 @@ TEST_CASE("lint: a sound configuration has no warnings, and says so") {
   const TinyRun tiny(32);
   for (const auto& sets : sound) {
     CAPTURE(sets.back());
-    CHECK(warnings_of(tiny, sets) == std::vector<std::string>{});
+    CHECK(warnings_of(tiny, sets).empty());
   }
   CHECK(run_program("lint '" + tiny.config_path() + "' --set amp.dtype=off").out ==
         "nothing that is known to go wrong\n");

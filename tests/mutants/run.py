@@ -5,7 +5,9 @@ mutants.json lists them: a file, the text that is replaced (it must stand there 
 ("op:gelu" is a row of the op table, "unit:backward" the cases of test_backward.cpp, "faults:torn" a group of tools/faults). Of a header, "in" names the file whose unit is to see it. Only the unit
 with the mutated file is compiled, with the build's own command, and linked with the other objects. A mutant that survives, or no longer applies, is a failure.
 """
+import concurrent.futures
 import json
+import os
 import pathlib
 import shlex
 import subprocess
@@ -81,18 +83,21 @@ def main():
     database = json.loads((build / "compile_commands.json").read_text())
     mutants = json.loads((HERE / "mutants.json").read_text())
     chosen = sys.argv[2:]
-    passed = failed = 0
-    for mutant in mutants:
-        if chosen and mutant["name"] not in chosen:
-            continue
+    mutants = [mutant for mutant in mutants if not chosen or mutant["name"] in chosen]
+
+    def plant(mutant):
         with tempfile.TemporaryDirectory() as folder:
-            dead, why = killed(build, database, mutant, pathlib.Path(folder))
-        if dead:
-            passed += 1
-            print(f"killed    {mutant['name']}", flush=True)
-        else:
-            failed += 1
-            print(f"{'SURVIVED' if dead is False else 'BROKEN  '}  {mutant['name']}: {why}", flush=True)
+            return killed(build, database, mutant, pathlib.Path(folder))
+
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)))) as pool:
+        for mutant, (dead, why) in zip(mutants, pool.map(plant, mutants)):
+            if dead:
+                passed += 1
+                print(f"killed    {mutant['name']}", flush=True)
+            else:
+                failed += 1
+                print(f"{'SURVIVED' if dead is False else 'BROKEN  '}  {mutant['name']}: {why}", flush=True)
     print(f"{passed} passed, {failed} failed")
     return failed != 0
 

@@ -116,9 +116,15 @@ std::string group_block(const Collected& step, const Group& group) {
     out += fate_line("at " + scale_with_power(step.scale) + ":", group, group.at_scale,
                      values.headroom(format, step.scale));
   }
+  const std::string safe = power_text(values.largest_safe(format)),
+                    least = power_text(values.smallest_losing_less(format, tolerated_loss));
+  if (group.what == What::wgrad) {  // f32 holds them: they limit no scale of this program
+    return out +
+           fmt::format("  if they were stored in fp16: safe up to {}, losing < {:.0f} % of what is not 0 from {} on\n",
+                       safe, 100 * tolerated_loss, least);
+  }
   return out + fmt::format("  largest safe scale now: {}      smallest scale losing < {:.0f} % of what is not 0: {}\n",
-                           power_text(values.largest_safe(format)), 100 * tolerated_loss,
-                           power_text(values.smallest_losing_less(format, tolerated_loss)));
+                           safe, 100 * tolerated_loss, least);
 }
 
 std::string place_table(const Collected& step, What what) {

@@ -32,6 +32,12 @@ LoggedRun read_run_log(const std::string& dir) {
   }
   LoggedRun run;
   for (const LogEvent& event : log.events) {
+    const bool counts = event.name == "overflow" || event.name == "change";
+    if (counts && !event.integer("step")) {
+      fail(ErrorKind::model, "E-RUN-LOG",
+           message(data::at_line(path, static_cast<size_t>(event.line)), ": \"", event.name,
+                   "\" has no step: the file was damaged"));
+    }
     const int64_t step = event.integer("step").value_or(0);
     run.last_step = std::max(run.last_step, step);
     if (event.name == "overflow") run.skips.push_back(skip_of(event, step));

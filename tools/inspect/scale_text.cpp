@@ -140,7 +140,7 @@ Json optional_json(const std::optional<double>& value) { return value ? Json(*va
 std::string scale_text(const ScaleTimeline& run) {
   std::string out = first_line(run);
   for (const int64_t line : run.damaged) out += fmt::format("line {} of log.jsonl is no event, and left out\n", line);
-  if (run.points.empty()) return out + "no step stands in log.jsonl yet\n";
+  if (run.points.empty()) return out + "no step stands in log.jsonl, or it is missing\n";
   out += fmt::format("{}, {}, {}, {}\n", counted(static_cast<size_t>(run.steps), "step"),
                      counted(run.growths.size(), "growth"), counted(run.backoffs.size(), "back-off"),
                      counted(run.skips.size(), "skipped attempt"));

@@ -125,7 +125,7 @@ std::string evaluations(const RunRecord& run) {
 std::string curves_section(const RunRecord& run, const RunConfig& config) {
   std::string body;
   if (run.steps.empty())
-    body = paragraph("The log has no step yet.");
+    body = paragraph(run.skips.empty() ? "The log has no step yet." : "No step was applied so far: all were skipped.");
   else
     body = "<div class=\"charts\">\n" + loss_chart(run) + metrics_chart(run) + rate_chart(run) +
            norm_chart(run, config) + lost_chart(run) + "</div>\n";

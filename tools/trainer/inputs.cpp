@@ -17,7 +17,7 @@ Inputs read_inputs(config::Config& config, const std::string& dir, Progress& pro
   check_machine(config, dir, bert_config(config, vocabulary), task.train.lengths());
   auto model = make_model(config, vocabulary, task.class_names, progress);
   rehearse(config, *model, progress);
-  for (const std::string& warning : lint(config, task)) progress.warning(warning);
+  for (const LintWarning& warning : lint(config, task)) progress.warning(warning.text());
   return {std::move(tokenizer), std::move(task), std::move(model)};
 }
 

@@ -13,14 +13,19 @@ namespace {
 /// less vanishes when it is added.
 double half_step(double value, int digits) { return std::exp2(std::floor(std::log2(value)) - digits - 1); }
 
+/// Scales below this lift too few gradients, static ones above that push too many beyond 65504: 2^-24 is fp16's end at
+/// one side, and gradients of a mean loss are seldom above 65504 / 2^24 = 0.004.
+constexpr double least_scale = 128, most_static_scale = 0x1p24;
+
 class Lint {
  public:
   Lint(const config::Config& config, const Task& task)
       : config_(config), task_(task), precision_(make_precision(config)), plan_(make_plan(config, task.train.rows())) {}
 
-  std::vector<std::string> run() {
+  std::vector<LintWarning> run() {
     if (config_.amp.dtype == config::AmpDtype::fp16) scaling();
     if (precision_.rule) products();
+    if (!precision_.rule && config_.amp.dtype != config::AmpDtype::off) no_guard();
     probabilities();
     swallowed_updates();
     short_window();
@@ -29,27 +34,49 @@ class Lint {
   }
 
  private:
-  void warn(std::string_view code, std::string_view key, const std::string& value, const std::string& why) {
-    const std::string place = config_.written(key) ? " (" + config_.origin(key).text() + ")" : " (default)";
-    found_.push_back(message("warning ", code, "  ", key, " = ", value, place, ": ", why, ". See docs/lint.md."));
+  void warn(std::string_view code, std::string key, const std::string& value, const std::string& cause,
+            const std::string& remedy) {
+    const bool one_of_overrides = key.starts_with("amp.overrides.") && !config_.written(key);
+    const std::string_view written = one_of_overrides ? "amp.overrides" : std::string_view(key);
+    std::string origin = config_.written(written) ? config_.origin(written).text() : "default";
+    if (origin == "default" && key == "amp.loss_scale" && !precision_.scaler.scale.dynamic)
+      origin = "amp.policy " + config_.amp.policy;
+    found_.push_back({std::string(code), std::move(key), value, std::move(origin), cause, remedy});
   }
 
   void scaling() {
     const amp::ScaleOptions& scale = precision_.scaler.scale;
-    if (!scale.dynamic && scale.init == 1) {
-      warn("W-LINT-NO-SCALE", "amp.loss_scale", "1",
-           "gradients below 6e-8 become 0 in fp16, and nothing lifts them above it. Set it to \"dynamic\", or to 1024 "
-           "or more");
+    const double top = scale.dynamic ? scale.max : scale.init;
+    if (top < least_scale) {
+      warn("W-LINT-NO-SCALE", scale.dynamic ? "amp.max_scale" : "amp.loss_scale", message(top),
+           message("gradients below ", 0x1p-25 / top, " become 0 in fp16, and nothing lifts them above it"),
+           scale.dynamic ? "Set it to 16777216" : "Set it to \"dynamic\", or to 1024 or more");
+    }
+    if (!scale.dynamic && scale.init > most_static_scale) {
+      warn(
+          "W-LINT-IDLE-SCALE", "amp.loss_scale", message(scale.init),
+          message("gradients of ", 65504 / scale.init, " and more overflow, and nothing lowers the scale: their steps ",
+                  "are skipped, one after the other"),
+          "Set it to \"dynamic\"");
     }
     if (scale.dynamic && scale.min >= scale.init) {
-      warn("W-LINT-IDLE-SCALE", "amp.min_scale", message(scale.min),
-           message("the scale begins at ", scale.init, " and can fall no further: an overflow is skipped again and ",
-                   "again. Set it to 1"));
+      const bool high_floor = scale.min > 1;
+      warn("W-LINT-IDLE-SCALE", high_floor ? "amp.min_scale" : "amp.init_scale",
+           message(high_floor ? scale.min : scale.init),
+           message("the scale begins at ", scale.init,
+                   " and can fall no further: an overflow is skipped again and again"),
+           high_floor ? "Set it to 1" : "Set it to 65536");
     }
     if (config_.trainer.max_grad_norm == 0) {
       warn("W-LINT-NO-CLIP", "trainer.max_grad_norm", "0",
-           "in fp16 a gradient just below 65504 is finite and moves every weight as far as it can. Set it to 1");
+           "in fp16 a gradient just below 65504 is finite and moves every weight as far as it can", "Set it to 1");
     }
+  }
+
+  void no_guard() {
+    warn("W-LINT-F32-PRODUCTS", "amp.policy", config_.amp.policy,
+         "it keeps everything in f32, whatever amp.dtype says: nothing runs in 16 bits, and nothing is gained",
+         "Take native, or set amp.dtype to \"off\"");
   }
 
   void products() {
@@ -59,8 +86,9 @@ class Lint {
       const bool overridden = config_.amp.overrides.contains(op);
       warn("W-LINT-F32-PRODUCTS", overridden ? "amp.overrides." + op : "amp.policy",
            overridden ? std::string(name_of(rule)) : config_.amp.policy,
-           message(op, " does not run in 16 bits, and products are nearly all of the time: casts are paid for, and ",
-                   "nothing is gained. Leave it its own rule, low, or set amp.dtype to \"off\""));
+           op + " does not run in 16 bits, and products are nearly all of the time: casts are paid for, and nothing is "
+                "gained",
+           "Leave it its own rule, low, or set amp.dtype to \"off\"");
     }
   }
 
@@ -68,7 +96,7 @@ class Lint {
     const auto lifted = config_.amp.overrides.find("binary_cross_entropy");
     if (lifted == config_.amp.overrides.end() || lifted->second == "banned") return;
     warn("W-LINT-PROBABILITIES", "amp.overrides.binary_cross_entropy", lifted->second,
-         "a loss of probabilities has gradients that 16 bits cannot hold, whatever the loss itself is computed in. "
+         "a loss of probabilities has gradients that 16 bits cannot hold, whatever the loss itself is computed in",
          "Leave it banned and use bce_with_logits");
   }
 
@@ -80,18 +108,18 @@ class Lint {
     if (config_.optimizer.type != config::OptimizerType::adamw || lr >= least) return;
     warn("W-LINT-SWALLOWED", "optimizer.learning_rate", message(lr),
          message("weights are stored in ", bf16 ? "bf16" : "fp16", ", where a weight of ", weight,
-                 " does not feel an update below ", least, ", and AdamW's are about as large as the rate. Set ",
-                 "amp.parameter_storage to f32_with_low_copy", bf16 ? ", bf16_stochastic or bf16_kahan" : ""));
+                 " does not feel an update below ", least, ", and AdamW's are about as large as the rate"),
+         message("Set amp.parameter_storage to f32_with_low_copy", bf16 ? ", bf16_stochastic or bf16_kahan" : ""));
   }
 
   void short_window() {
     const int64_t window = config_.trainer.gradient_accumulation_steps;
     const int64_t rest = plan_.batches_per_epoch % window;
     if (rest == 0) return;
-    warn(
-        "W-LINT-SHORT-WINDOW", "trainer.gradient_accumulation_steps", message(window),
-        message(plan_.batches_per_epoch, " batches an epoch leave ", rest, " for the last update of each, which is as ",
-                "large as the others. Choose a divisor, or a batch size that gives one"));
+    warn("W-LINT-SHORT-WINDOW", "trainer.gradient_accumulation_steps", message(window),
+         message(plan_.batches_per_epoch, " batches an epoch leave ", rest,
+                 " for the last update of each, which is as ", "large as the others"),
+         "Choose a divisor, or a batch size that gives one");
   }
 
   void padding() {
@@ -101,18 +129,30 @@ class Lint {
     if (share >= 0.5) return;
     warn("W-LINT-PADDING", "data.padding", "\"max_length\"",
          message(std::lround(100 * (1 - share)), " % of all places would hold padding, and each costs what a token ",
-                 "costs. Set it to \"packed\" or \"longest\""));
+                 "costs"),
+         "Set it to \"packed\" or \"longest\"");
   }
 
   const config::Config& config_;
   const Task& task_;
   const Precision precision_;
   const RunPlan plan_;
-  std::vector<std::string> found_;
+  std::vector<LintWarning> found_;
 };
 
 }  // namespace
 
-std::vector<std::string> lint(const config::Config& config, const Task& task) { return Lint(config, task).run(); }
+std::string LintWarning::page() const {
+  std::string anchor = code;
+  for (char& c : anchor) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return "docs/lint.md#" + anchor;
+}
+
+std::string LintWarning::text() const {
+  return message("warning ", code, "  ", key, " = ", value, " (", origin, "): ", cause, ". ", remedy, ". See ", page(),
+                 ".");
+}
+
+std::vector<LintWarning> lint(const config::Config& config, const Task& task) { return Lint(config, task).run(); }
 
 }  // namespace mixtape::trainer
