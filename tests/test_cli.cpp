@@ -286,7 +286,10 @@ const std::set<std::string> step_keys = {"mode",
                                          "composed",
                                          "fused_rows",
                                          "classes",
-                                         "floor"};
+                                         "floor",
+                                         "observer_checks",
+                                         "observer_check_ns",
+                                         "observer_share"};
 
 TEST_CASE("cli: bench step prints the keys that others read") {
   const TinyRun tiny;
