@@ -1,5 +1,6 @@
 #include "tools/config/json_locate.h"
 
+#include <algorithm>
 #include <charconv>
 #include <unordered_map>
 #include <utility>
@@ -360,6 +361,12 @@ std::string spelling(const Value& value) {
     end += std::max<size_t>(utf8_length(std::string_view(value.text).substr(end)), 1);
   const std::string shown = value.text.substr(0, end) + (end < value.text.size() ? "…" : "");
   return value.kind == Kind::string ? quote_json(shown) : shown;
+}
+
+const Value* find_member(const Value& object, std::string_view key) {
+  const auto found = std::find_if(object.members.begin(), object.members.end(),
+                                  [&](const Member& member) { return member.key == key; });
+  return found == object.members.end() ? nullptr : &found->value;
 }
 
 }  // namespace mixtape::config

@@ -43,6 +43,9 @@ struct Member {
   Value value;
 };
 
+/// Null when `object` is none, or has no such member.
+const Value* find_member(const Value& object, std::string_view key);
+
 /// What `read_json` makes of a text.
 struct Document {
   Value root;

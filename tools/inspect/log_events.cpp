@@ -11,17 +11,10 @@ namespace {
 
 constexpr uint64_t most_log_bytes = 2'000'000'000;
 
-const config::Value* event_member(const config::Value& object, std::string_view key) {
-  for (const config::Member& member : object.members) {
-    if (member.key == key) return &member.value;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 std::optional<double> LogEvent::number(std::string_view key) const {
-  const config::Value* value = event_member(object, key);
+  const config::Value* value = config::find_member(object, key);
   if (value == nullptr || value->kind != config::Kind::number) return std::nullopt;
   return value->number;
 }
@@ -33,20 +26,20 @@ std::optional<int64_t> LogEvent::integer(std::string_view key) const {
 }
 
 std::string LogEvent::text(std::string_view key) const {
-  const config::Value* value = event_member(object, key);
+  const config::Value* value = config::find_member(object, key);
   return value != nullptr && value->kind == config::Kind::string ? value->text : "";
 }
 
 std::vector<std::string> LogEvent::texts(std::string_view key) const {
   std::vector<std::string> out;
-  if (const config::Value* value = event_member(object, key)) {
+  if (const config::Value* value = config::find_member(object, key)) {
     for (const config::Value& item : value->items) out.push_back(item.text);
   }
   return out;
 }
 
 bool LogEvent::flag(std::string_view key) const {
-  const config::Value* value = event_member(object, key);
+  const config::Value* value = config::find_member(object, key);
   return value != nullptr && value->kind == config::Kind::boolean && value->boolean;
 }
 

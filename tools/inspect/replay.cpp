@@ -57,11 +57,7 @@ struct RunFacts {
 };
 
 const config::Value* json_member(const config::Value* object, std::string_view key) {
-  if (object == nullptr) return nullptr;
-  for (const config::Member& member : object->members) {
-    if (member.key == key) return &member.value;
-  }
-  return nullptr;
+  return object == nullptr ? nullptr : config::find_member(*object, key);
 }
 
 std::string json_text(const config::Value* value) { return value == nullptr ? "" : value->text; }

@@ -1,6 +1,5 @@
 #include "tools/report/json_value.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -8,17 +7,11 @@ namespace mixtape::report {
 namespace {
 
 const config::Value* member_of_kind(const config::Value& object, std::string_view key, config::Kind kind) {
-  const config::Value* found = member(object, key);
+  const config::Value* found = config::find_member(object, key);
   return found != nullptr && found->kind == kind ? found : nullptr;
 }
 
 }  // namespace
-
-const config::Value* member(const config::Value& object, std::string_view key) {
-  const auto found =
-      std::find_if(object.members.begin(), object.members.end(), [&](const config::Member& m) { return m.key == key; });
-  return found == object.members.end() ? nullptr : &found->value;
-}
 
 double number(const config::Value& object, std::string_view key) {
   const config::Value* found = member_of_kind(object, key, config::Kind::number);

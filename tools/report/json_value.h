@@ -9,8 +9,6 @@
 
 namespace mixtape::report {
 
-/// Null when `object` is none, or has no such member.
-const config::Value* member(const config::Value& object, std::string_view key);
 /// NaN for anything but a number: the log writes null for what is not finite.
 double number(const config::Value& object, std::string_view key);
 /// 0 for anything but a number that an int64_t holds.

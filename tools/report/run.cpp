@@ -59,7 +59,7 @@ Scores scores_of(const config::Value& event) {
              .rows = integer(event, "rows"),
              .classes = {},
              .confusion = {}};
-  if (const config::Value* classes = member(event, "per_class")) {
+  if (const config::Value* classes = config::find_member(event, "per_class")) {
     for (const config::Value& row : classes->items) {
       out.classes.push_back({.label = text(row, "label"),
                              .precision = number(row, "precision"),
@@ -69,7 +69,7 @@ Scores scores_of(const config::Value& event) {
                              .predicted = integer(row, "predicted")});
     }
   }
-  out.confusion = square(member(event, "confusion"), out.classes.size());
+  out.confusion = square(config::find_member(event, "confusion"), out.classes.size());
   return out;
 }
 
@@ -146,7 +146,7 @@ class LogReader {
                    .parameters = {},
                    .culprit = {},
                    .retried = truth(event, "retried")};
-    if (const config::Value* names = member(event, "parameters"))
+    if (const config::Value* names = config::find_member(event, "parameters"))
       for (const config::Value& name : names->items) skip.parameters.push_back(name.text);
     run_.skips.push_back(std::move(skip));
   }
@@ -176,10 +176,10 @@ void read_metrics(RunRecord& run) {
   const std::optional<config::Value> root = read_object(run, "metrics.json");
   if (!root) return;
   Result result;
-  if (const config::Value* val = member(*root, "val")) result.val = scores_of(*val);
-  if (const config::Value* test = member(*root, "test")) result.test = scores_of(*test);
+  if (const config::Value* val = config::find_member(*root, "val")) result.val = scores_of(*val);
+  if (const config::Value* test = config::find_member(*root, "test")) result.test = scores_of(*test);
   result.best_step = integer(*root, "best_step");
-  if (const config::Value* train = member(*root, "train")) {
+  if (const config::Value* train = config::find_member(*root, "train")) {
     result.steps = integer(*train, "steps");
     result.updates = integer(*train, "updates");
     result.skipped = integer(*train, "skipped");
@@ -212,7 +212,7 @@ void read_about(RunRecord& run) {
   }
   std::optional<config::Value> root = read_object(run, "run.json");
   if (!root) return;
-  if (const config::Value* origins = member(*root, "origins")) {
+  if (const config::Value* origins = config::find_member(*root, "origins")) {
     run.origins.emplace();
     for (const config::Member& origin : origins->members) (*run.origins)[origin.key] = origin.value.text;
   }
