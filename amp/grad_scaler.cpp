@@ -41,6 +41,7 @@ autograd::ScaledLoss GradScaler::scale(const Tensor& loss) {
     bad_loss_ = true;
     nonfinite_ = {"loss"};
   }
+  swept_ = true;
   for (Visit& seen : round_) seen.looked = false;
   return {loss, scale()};
 }
@@ -66,22 +67,39 @@ void GradScaler::unscale(optim::Optimizer& optimizer) {
   look(here, optimizer.survey());
 }
 
-Outcome GradScaler::step(optim::Optimizer& optimizer) {
+Outcome GradScaler::step(optim::Optimizer& optimizer, Others others) {
   Visit& here = visit(optimizer);
   if (here.stepped) refuse("step twice for one optimizer without an update() in between");
   const optim::GradientSurvey found = optimizer.survey();  // read again only if somebody changed a gradient since
   if (!here.looked) look(here, found);
   here.stepped = true;
-  const StepResult result = judge(found);
+  const StepResult result = judge(found, others);
+  skipped_ = skipped_ || result == StepResult::skipped_overflow;
+  for (GradScaler* other : others) other->follow(*this, optimizer, found);
   if (result == StepResult::applied)
     optimizer.apply();
   else
     optimizer.clear_gradients();
-  skipped_ = skipped_ || result == StepResult::skipped_overflow;
   return Outcome(result);
 }
 
-StepResult GradScaler::judge(const optim::GradientSurvey& found) {
+// What became of the step is the same for all whose losses are in it; what each found is its own.
+void GradScaler::follow(const GradScaler& lead, optim::Optimizer& optimizer, const optim::GradientSurvey& found) {
+  if (!swept_) return;
+  Visit& here = visit(optimizer);
+  if (!here.looked) look(here, found);
+  here.stepped = true;
+  bad_loss_ = lead.bad_loss_;
+  skipped_ = lead.skipped_;
+  nonfinite_ = lead.nonfinite_;
+}
+
+StepResult GradScaler::judge(const optim::GradientSurvey& found, Others others) {
+  for (const GradScaler* other : others) {
+    if (!other->bad_loss_) continue;
+    bad_loss_ = true;
+    nonfinite_ = other->nonfinite_;
+  }
   if (bad_loss_) return StepResult::skipped_nonfinite_loss;
   if (found.count == 0) return StepResult::no_gradients;
   if (found.finite) return StepResult::applied;
@@ -89,21 +107,31 @@ StepResult GradScaler::judge(const optim::GradientSurvey& found) {
   return StepResult::skipped_overflow;
 }
 
-StepResult GradScaler::abandon(optim::Optimizer& optimizer) {
-  const StepResult result = judge(optimizer.survey());
+StepResult GradScaler::abandon(optim::Optimizer& optimizer, Others others) {
+  const StepResult result = judge(optimizer.survey(), others);
   optimizer.clear_gradients();
-  round_.clear();
-  bad_loss_ = skipped_ = false;
+  forget_round();
+  for (GradScaler* other : others) other->forget_round();
   return result;
 }
 
+void GradScaler::forget_round() {
+  round_.clear();
+  swept_ = bad_loss_ = skipped_ = false;
+}
+
+bool GradScaler::found_overflow() const {
+  return std::any_of(round_.begin(), round_.end(), [](const Visit& v) { return v.overflow; });
+}
+
+bool GradScaler::will_fall() const {
+  return !bad_loss_ && found_overflow() && next(options_.scale, state_.scale, true).scale < scale();
+}
+
 void GradScaler::update() {
-  if (round_.empty() && !bad_loss_)
-    refuse("update without a step since the last one: call it once a round, at its end");
-  const auto any = [&](bool Visit::*what) {
-    return std::any_of(round_.begin(), round_.end(), [&](const Visit& v) { return v.*what; });
-  };
-  const bool skipped = skipped_ || bad_loss_, gradients = any(&Visit::had_gradients), overflow = any(&Visit::overflow);
+  if (!in_round()) refuse("update without a step since the last one: call it once a round, at its end");
+  const bool skipped = skipped_ || bad_loss_, overflow = found_overflow();
+  const bool gradients = std::any_of(round_.begin(), round_.end(), [](const Visit& v) { return v.had_gradients; });
   if (!bad_loss_ && (overflow || (gradients && !skipped))) {
     state_.scale = next(options_.scale, state_.scale, overflow);
   }
@@ -116,8 +144,7 @@ void GradScaler::update() {
   }
   const int64_t most = options_.max_consecutive_skips;
   const std::string diverged = most > 0 && skipped && state_.consecutive_skips >= most ? culprit() : "";
-  round_.clear();
-  bad_loss_ = skipped_ = false;
+  forget_round();
   if (!diverged.empty()) {
     fail(ErrorKind::diverged, "E-DIVERGED",
          message("training diverged: ", state_.consecutive_skips, " steps in a row were not finite (loss scale ",

@@ -6,6 +6,7 @@
 //   schedule.advance(scaler.step(optimizer));  scaler.update();
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,16 +51,22 @@ class GradScaler {
   /// Looks at the optimizer's gradients, once a round; writes nothing. May be left out: step() looks too. Throws
   /// E-SCALER when called again without a new loss, or after step().
   void unscale(optim::Optimizer& optimizer);
+  /// Scalers whose losses were swept into the same gradients.
+  using Others = std::span<GradScaler* const>;
   /// Applies the gradients or skips, and clears them. A skip leaves parameters, moments and counters as they are.
-  /// Throws E-SCALER, changing nothing, for a second step of the optimizer in a round.
-  optim::Outcome step(optim::Optimizer& optimizer);
+  /// Others take part if they scaled a loss in this round: one that is not finite makes the step a skip where no scale
+  /// moves, they look if they did not since their last loss, and each ends the round by its own update(). Throws
+  /// E-SCALER, changing nothing, for a second step of the optimizer in a round.
+  optim::Outcome step(optim::Optimizer& optimizer, Others others = {});
   /// Ends the round of one optimizer as if it had not begun, and says what step() would have done: gradients go, the
-  /// scale and the counters stay, nonfinite() is as after a skip.
-  optim::StepResult abandon(optim::Optimizer& optimizer);
+  /// scales and the counters stay, nonfinite() is as after a skip.
+  optim::StepResult abandon(optim::Optimizer& optimizer, Others others = {});
   /// Ends the round: moves the scale by what this scaler found in it. Throws E-SCALER where there is none to end, and
   /// Error(diverged) E-DIVERGED, naming the first tensor that is not finite, after max_consecutive_skips rounds in a
   /// row.
   void update();
+  bool in_round() const { return !round_.empty() || bad_loss_; }  ///< whether update() has something to end
+  bool will_fall() const;                                         ///< whether update() will lower the scale
 
   /// What was not finite at the last skip: parameters by name, or "loss".
   const std::vector<std::string>& nonfinite() const { return nonfinite_; }
@@ -79,12 +86,16 @@ class GradScaler {
   };
   Visit& visit(optim::Optimizer& optimizer);
   void look(Visit& visit, const optim::GradientSurvey& found);
-  optim::StepResult judge(const optim::GradientSurvey& found);
+  optim::StepResult judge(const optim::GradientSurvey& found, Others others);
+  void follow(const GradScaler& lead, optim::Optimizer& optimizer, const optim::GradientSurvey& found);
+  bool found_overflow() const;
+  void forget_round();
   std::string culprit() const;
 
   ScalerOptions options_;
   ScalerState state_;
   std::vector<Visit> round_;
+  bool swept_ = false;  // a loss of this round was scaled here
   bool bad_loss_ = false;
   bool skipped_ = false;
   std::vector<std::string> nonfinite_;

@@ -24,7 +24,7 @@ with open(here / "log", "a") as log:
 value = lambda name: sys.argv[sys.argv.index(name) + 1] if name in sys.argv else ""
 rows, composed = ["attention", "feed_forward"], [row for row in value("--composed").split(",") if row]
 tokens, n = int(value("--batch")) * int(value("--seq")), len((here / "log").read_text().splitlines())
-found = {{"median_s": tokens * 1e-3, "saved_bytes": 1000, "peak_rss_bytes": 9000, "tokens_per_s": 50, "weights_xxh3": "w", "losses_xxh3": "l",
+found = {{"median_s": tokens * 1e-3, "min_s": tokens * 1e-3, "saved_bytes": 1000, "peak_rss_bytes": 9000, "tokens_per_s": 50, "weights_xxh3": "w", "losses_xxh3": "l",
          "allocations_from_step_3": 0, "classes": [{{"class": "attention", "share": 0.25}}], "composed": composed,
          "fused_rows": [row for row in rows if row not in composed]}}
 exec((here / "answer").read_text())
@@ -68,7 +68,7 @@ class Checks(Script):
         self.assertEqual(self.call("bench_checks", "--runs", "1"), 0, self.out)
         self.assertIn("16 held, 0 failed", self.out)
         self.assertIn("growth-f32-16x128-16x256     ok      2.000 x the time, attention 25.0 % and 25.0 %", self.out)
-        self.assertEqual(len(self.log()), 8 * 2 + 8 * 3)
+        self.assertEqual(len(self.log()), 8 * 2 + 8 * 2)
         self.assertIn("bench step --json --batch 8 --seq 512 --steps 5 --warmup 2 --no-floor --set amp.dtype=bf16 --set threads=2", self.log())
         self.assertEqual(len(json.loads(self.json.read_text())["rows"]), 16)
 
@@ -87,13 +87,13 @@ class Checks(Script):
 
     def test_growth(self):
         for factor, held in ((1.09, True), (1.11, False), (0.91, True), (0.89, False)):
-            self.answer(f"if tokens == 1024: found['median_s'] *= {factor}")
+            self.answer(f"if tokens == 1024: found['min_s'] *= {factor}")
             self.assertEqual(self.call("bench_checks", "--rows", "growth-f32-16x32"), 0 if held else 1, factor)
 
-    def test_growth_beside_a_drifting_clock(self):
-        self.answer("found['median_s'] *= 1 + n / 10")  # 60 % slower in the end
+    def test_growth_on_a_machine_that_is_sometimes_slower(self):
+        self.answer("found['min_s'] *= (1, 1.6, 1.3, 1, 1.7, 1.2)[n - 1]")
         self.assertEqual(self.call("bench_checks", "--rows", "growth-f32-16x32"), 0, self.out)
-        self.assertEqual(len(json.loads(self.json.read_text())["rows"][0]["ratios"]), 3)
+        self.assertEqual(json.loads(self.json.read_text())["rows"][0]["ratio"], 2)
 
     def test_which_rows_and_usage(self):
         self.assertEqual(self.call("bench_checks", "--list"), 0)
@@ -114,7 +114,7 @@ class Checks(Script):
 
 class Waterfall(Script):
     def test_one_lever_more_at_a_time(self):
-        self.answer("found['median_s'] = 1 + 0.5 * ('attention' in composed) + 0.25 * ('feed_forward' in composed)\n"
+        self.answer("found['median_s'] = (2 if n == 3 else 1) + 0.5 * ('attention' in composed) + 0.25 * ('feed_forward' in composed)\n"
                     "found['saved_bytes'] *= 1 + len(composed)")
         self.assertEqual(self.call("bench_waterfall", "--runs", "2", "--amp", "bf16", "--levers", "feed_forward,attention"), 0, self.err)
         self.assertEqual([line.split()[-5:] for line in self.out.splitlines()[1:]],

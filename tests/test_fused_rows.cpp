@@ -1,6 +1,7 @@
 // Single fused rows against the ops that they stand for: joint_linear and embed_layer_norm.
 #include <doctest/doctest.h>
 
+#include "amp/policy.h"
 #include "autograd/backward.h"
 #include "autograd/cast.h"
 #include "core/allocator.h"

@@ -2,13 +2,9 @@
 // several seeds; and the command from outside.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cctype>
-#include <cmath>
-#include <sstream>
-
 #include "core/factory.h"
 #include "core/kernels/parallel.h"
+#include "tests/golden.h"
 #include "tests/tiny_run.h"
 #include "tools/teach/break.h"
 
@@ -36,32 +32,6 @@ void for_seeds(Break what, const Check& check) {
 void check_whole(const BreakRun& run) {
   CHECK(teach::last_loss(run) < 0.35);
   CHECK(run.macro_f1 > 0.9);
-}
-
-bool is_number(const std::string& word, double& value) {
-  char* end = nullptr;
-  value = std::strtod(word.c_str(), &end);
-  const std::string rest = end;
-  return end != word.c_str() && std::all_of(rest.begin(), rest.end(), [](char c) { return std::ispunct(c); });
-}
-
-/// "" where two texts have the same words and their numbers are near, else the first line that differs. Products are
-/// added up in another order under another engine, and a training carries that on; so the picture is left out.
-std::string text_fault(const std::string& wanted, const std::string& got) {
-  std::istringstream wanted_lines(wanted), got_lines(got);
-  for (std::string want, have; std::getline(wanted_lines, want);) {
-    if (!std::getline(got_lines, have)) return "missing: " + want;
-    if (want.find(" |") != std::string::npos) continue;
-    std::istringstream want_words(want), have_words(have);
-    for (std::string a, b; want_words >> a;) {
-      double x = 0, y = 0;
-      have_words >> b;
-      const bool near = is_number(a, x) && is_number(b, y) && std::abs(x - y) <= 0.05 * std::abs(x) + 0.02;
-      if (a != b && !near) return want + "\n" + have;
-    }
-    if (std::string rest; have_words >> rest) return want + "\n" + have;
-  }
-  return std::string(std::istreambuf_iterator<char>(got_lines), {});
 }
 
 const std::vector<std::string> break_options = {"--no-master",           "--no-scale",     "--scale 1e9",

@@ -9,13 +9,13 @@
 #include "core/kernels/gemm.h"
 #include "core/kernels/parallel.h"
 #include "data/vocab.h"
-#include "optim/clip.h"
 #include "tools/bench.h"
 #include "tools/bench_batches.h"
 #include "tools/bench_observer.h"
 #include "tools/bench_report.h"
 #include "tools/config/fields.h"
 #include "tools/trainer/hash.h"
+#include "tools/trainer/profiled_step.h"
 #include "tools/trainer/report.h"
 #include "tools/trainer/setup.h"
 
@@ -79,9 +79,7 @@ class Bench {
         options_(options),
         composed_(composed_rows(options.composed)),
         model_(trainer::make_model(config, vocab_size, {"0", "1"}, progress_)),
-        precision_(trainer::make_precision(config)),
-        scaler_(precision_.scaler),
-        optimizer_(trainer::make_optimizer(config, model_->parameters())),
+        step_(config, *model_),
         batches_(options, trainer::padding_of(config.data), model_->config().bert.vocab_size, model_->label_dtype()) {}
 
   std::string run() {
@@ -140,7 +138,6 @@ class Bench {
     const int64_t most = std::min<int64_t>(options_.steps, 5);
     for (int64_t i = 0; i < most && (i == 0 || seconds_since(start) < 1); ++i) {
       options_.infer ? infer(options_.warmup + i, &profile) : step(options_.warmup + i, &profile);
-      profile.end_step();
     }
     return static_cast<double>(count.checks()) / static_cast<double>(profile.steps());
   }
@@ -155,7 +152,7 @@ class Bench {
     floor.flops = wide_flops + low_flops;
     floor.gemm_rate = floor.flops / (wide_flops / f32_rate + low_flops / low_rate);
     if (!options_.infer) {
-      floor.optimizer_bytes = optimizer_bytes(*optimizer_);
+      floor.optimizer_bytes = optimizer_bytes(step_.optimizer());
       floor.optimizer_s = profile.seconds_of(Profile::optimizer);
       floor.triad_rate = triad_rate();
     }
@@ -169,36 +166,24 @@ class Bench {
     const data::Batch batch = batches_.batch(i);
     if (profile != nullptr) profile->phase(Profile::tape);
     const NoGradGuard no_grad;
-    const amp::Autocast autocast(precision_.rule);
+    const amp::Autocast autocast(step_.precision().rule);
     loss_ = model_->loss(batch, static_cast<double>(batch.rows), false).item();
+    if (profile != nullptr) profile->end_step();
   }
 
   void step(int64_t i, Profile* profile) {
-    const auto phase = [&](std::string_view name, bool backward) {
-      if (profile != nullptr) profile->phase(name, backward);
+    int64_t live = 0;
+    const auto next = [&] {
+      data::Batch batch = batches_.batch(i);
+      live = live_bytes();
+      return batch;
     };
-    phase(Profile::batch, false);
-    const data::Batch batch = batches_.batch(i);
-    phase(Profile::tape, false);
-    const RngGuard rng({.seed = 1, .stream = rng_stream::dropout, .step = static_cast<uint32_t>(++step_)});
-    const int64_t live = live_bytes();
-    const Tensor loss = [&] {
-      const amp::Autocast autocast(precision_.rule);
-      return model_->loss(batch, static_cast<double>(batch.rows), true);
-    }();
-    // Copies that the first step makes are rounded up by the allocator: with a second step it does not count.
-    const int64_t saved = live_bytes() - live;
-    saved_bytes_ = step_ == 2 ? saved : std::max(saved_bytes_, saved);
-    loss_ = loss.item();
-    phase(Profile::tape, true);
-    autograd::backward(scaler_.scale(loss));
-    phase(Profile::clipping, true);
-    scaler_.unscale(*optimizer_);
-    (void)optim::clip_grad_norm(*optimizer_, config_.trainer.max_grad_norm);
-    phase(Profile::optimizer, true);
-    (void)scaler_.step(*optimizer_).get();
-    phase(Profile::tape, true);
-    scaler_.update();
+    step_.take(1, next, profile, [&](const Tensor& loss) {
+      // Copies that the first step makes are rounded up by the allocator: with a second step it does not count.
+      const int64_t saved = live_bytes() - live;
+      saved_bytes_ = step_.steps() == 2 ? saved : std::max(saved_bytes_, saved);
+      loss_ = loss.item();
+    });
   }
 
   /// Without the 16-bit copies of weights, which the first forward makes: they stay, and no graph owns them.
@@ -216,12 +201,10 @@ class Bench {
   trainer::Progress progress_;
   std::vector<const OpSchema*> composed_;
   std::unique_ptr<models::BertClassifier> model_;
-  trainer::Precision precision_;
-  amp::GradScaler scaler_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
+  trainer::ProfiledStep step_;
   BenchBatches batches_;
 
-  int64_t step_ = 0, saved_bytes_ = 0;
+  int64_t saved_bytes_ = 0;
   double loss_ = 0;
 };
 

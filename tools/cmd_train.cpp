@@ -65,7 +65,8 @@ trainer::TrainResult train_in(const TrainOptions& options, const config::Config&
 }
 
 int train(const TrainOptions& options) {
-  trainer::Signals signals;  // before all else: reading and tokenizing can take a while, too
+  // Before all else: reading and tokenizing can take a while, too.
+  trainer::Signals& signals = trainer::Signals::of_process();
   const config::Config config = load_config(options.file, options.sets);
   trainer::Progress progress(options.quiet     ? trainer::Verbosity::quiet
                              : options.verbose ? trainer::Verbosity::verbose

@@ -11,6 +11,7 @@
 //   FAULT_NEW    the N-th allocation since main() fails; FAULT_NEW_ON: all from the N-th on
 //   FAULT_SLEEP  "0": sleeping takes no time
 //   FAULT_PLAIN_RENAME  "1": a file system whose renames know no flags (renameat2 fails with EINVAL)
+//   FAULT_EXIT   signal N is raised when the program is done and the process ends
 //   FAULT_CLOCK  "N:S": from the N-th look at a clock on it is S seconds later
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,7 +34,7 @@
 #define MOST_FDS 1024
 
 static const char *root, *ops, *action, *count_path;
-static long at, counted, allocations, fail_new, fail_new_on, clock_at, clock_looks, clock_jump;
+static long at, counted, allocations, fail_new, fail_new_on, exit_signal, clock_at, clock_looks, clock_jump;
 static int armed, journal_fd = -1, no_sleep, plain_rename;
 static char watched[MOST_FDS];  // descriptors of files below the root
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,6 +52,7 @@ __attribute__((constructor)) static void begin(void) {
   at = number("FAULT_AT");
   fail_new = number("FAULT_NEW");
   fail_new_on = number("FAULT_NEW_ON");
+  exit_signal = number("FAULT_EXIT");
   no_sleep = getenv("FAULT_SLEEP") != NULL;
   plain_rename = getenv("FAULT_PLAIN_RENAME") != NULL;
   const char* jump = getenv("FAULT_CLOCK");
@@ -61,6 +63,7 @@ __attribute__((constructor)) static void begin(void) {
 }
 
 __attribute__((destructor)) static void finish(void) {
+  if (exit_signal > 0) kill(getpid(), (int)exit_signal);
   if (count_path == NULL) return;
   char text[64];
   const int length = snprintf(text, sizeof text, "%ld %ld\n", counted, allocations);

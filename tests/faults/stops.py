@@ -42,6 +42,11 @@ def run(lab):
         wrong = wrong or lab.finish(config, run_dir)
         return wrong and f"{where} call {k}: {wrong}"
 
+    def at_exit(number):
+        run_dir = lab.new_dir()
+        done = lab.train(config, run_dir, EXIT=int(number))
+        return f"{number.name}: {done}" if done.code != 0 else lab.finish(config, run_dir)
+
     def twice(k):
         run_dir = lab.new_dir()
         done = lab.train(config, run_dir, ROOT=f"{run_dir}/checkpoints", AT=k, DO="sig2x2")
@@ -63,6 +68,7 @@ def run(lab):
         calls = lab.calls(config, OPS=ops, below=where)[0] if where != "data" else 12
         cases += [(where, ops, k, kinds[k % 3]) for k in lab.sample(min(calls, 60), 4)]
     lab.check("F6", "a signal in training, in a save and while reading the data", cases, at_call)
+    lab.check("F6", "a signal when the run is finished and the program ends", kinds, at_exit)
     calls = lab.calls(config, below="/checkpoints")[0]
     lab.check("F7", "a second signal during a save", [lab.random.randint(1, calls) for _ in range(lab.number(50, 5))], twice)
     lab.check("F6", "SIGHUP saves and goes on", lab.sample(20, 3), hang_up)

@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <chrono>
 
-#include "amp/autocast.h"
 #include "amp/ledger.h"
 #include "core/context.h"
 #include "core/error.h"
 #include "core/kernels/gemm.h"
 #include "core/kernels/parallel.h"
 #include "data/loader.h"
-#include "optim/clip.h"
 #include "tools/inspect/amps.h"
+#include "tools/trainer/profiled_step.h"
 #include "tools/trainer/setup.h"
-#include "tools/trainer/step_profile.h"
 #include "tools/trainer/task.h"
 
 namespace mixtape::inspect {
@@ -39,9 +37,7 @@ class Stepper {
         tokenizer_(trainer::make_tokenizer(config.tokenizer)),
         task_(trainer::read_task(config, tokenizer_, progress)),
         model_(trainer::make_model(config, tokenizer_.vocab().size(), task_.class_names, progress)),
-        precision_(trainer::make_precision(config)),
-        scaler_(precision_.scaler),
-        optimizer_(trainer::make_optimizer(config, model_->parameters())),
+        step_(config, *model_),
         loader_(std::move(task_.train),
                 {.plan = {.batch_size = config.trainer.per_device_train_batch_size,
                           .shuffle = config.data.shuffle,
@@ -52,31 +48,13 @@ class Stepper {
 
   /// `profile` may be null.
   void step(Profile* profile) {
-    const auto phase = [&](std::string_view name, bool backward) {
-      if (profile != nullptr) profile->phase(name, backward);
+    const auto next = [&] {
+      data::Batch batch = loader_.batch(plan_, static_cast<size_t>((step_.steps() - 1) % std::ssize(plan_)));
+      rows = batch.rows;
+      tokens = batch.tokens;
+      return batch;
     };
-    phase(Profile::batch, false);
-    const data::Batch batch = loader_.batch(plan_, static_cast<size_t>(step_ % std::ssize(plan_)));
-    rows = batch.rows;
-    tokens = batch.tokens;
-    phase(Profile::tape, false);
-    const RngGuard rng({.seed = static_cast<uint64_t>(config_.trainer.seed),
-                        .stream = rng_stream::dropout,
-                        .step = static_cast<uint32_t>(++step_)});
-    const Tensor loss = [&] {
-      const amp::Autocast autocast(precision_.rule);
-      return model_->loss(batch, static_cast<double>(batch.rows), true);
-    }();
-    phase(Profile::tape, true);
-    autograd::backward(scaler_.scale(loss));
-    phase(Profile::clipping, true);
-    scaler_.unscale(*optimizer_);
-    (void)optim::clip_grad_norm(*optimizer_, config_.trainer.max_grad_norm);
-    phase(Profile::optimizer, true);
-    (void)scaler_.step(*optimizer_).get();
-    phase(Profile::tape, true);
-    scaler_.update();
-    if (profile != nullptr) profile->end_step();
+    step_.take(static_cast<uint64_t>(config_.trainer.seed), next, profile);
   }
   int64_t rows = 0, tokens = 0;
 
@@ -85,12 +63,9 @@ class Stepper {
   data::Tokenizer tokenizer_;
   trainer::Task task_;
   std::unique_ptr<models::BertClassifier> model_;
-  trainer::Precision precision_;
-  amp::GradScaler scaler_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
+  trainer::ProfiledStep step_;
   data::Loader loader_;
   data::BatchPlan plan_;
-  int64_t step_ = 0;
 };
 
 struct Traffic {

@@ -135,11 +135,12 @@ void RunReport::begin(const ResumePoint* from) {
 
 void RunReport::overflow(const StepReport& report) {
   messages_.step(report);
-  write_skip(report);
+  in_vain_.push_back(report);
 }
 
 void RunReport::step(const StepReport& report) {
   messages_.step(report);
+  write_attempts();
   if (!report.nonfinite.empty()) write_skip(report);
   ++steps_;
   skipped_ += report.nonfinite.empty() ? 0 : 1;
@@ -190,6 +191,13 @@ void RunReport::show(const StepReport& report, bool log_line) {
   progress_.step(status, log_line);
 }
 
+/// When their step is done: one that was stopped within begins anew, attempts and all, and the log is cut only behind
+/// what it says of steps that stay.
+void RunReport::write_attempts() {
+  for (const StepReport& attempt : in_vain_) write_skip(attempt);
+  in_vain_.clear();
+}
+
 void RunReport::write_skip(const StepReport& report) {
   Json event = RunLog::event("overflow")
                    .set("step", report.step)
@@ -223,6 +231,7 @@ void RunReport::save_failed(int64_t step, const std::string& text) {
 
 void RunReport::diverged(int64_t step, const std::string& text) {
   write_last_step();
+  write_attempts();
   log_.write(RunLog::event("diverged").set("step", step).set("text", text));
 }
 

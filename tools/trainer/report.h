@@ -44,7 +44,7 @@ class RunReport {
             Progress& progress, const ResumePoint* from);
 
   void step(const StepReport& report);
-  /// An attempt whose batches run again.
+  /// An attempt whose batches run again. Its event is written with those of its step.
   void overflow(const StepReport& report);
   void eval(const EvalReport& report);
   /// `kind`: "state" of a checkpoint, "best" of best/. `seconds` of training so far.
@@ -65,6 +65,7 @@ class RunReport {
   void write_step(const StepReport& report);
   void show(const StepReport& report, bool log_line);
   void write_skip(const StepReport& report);
+  void write_attempts();
 
   const config::Config& config_;
   RunPlan plan_;
@@ -75,6 +76,7 @@ class RunReport {
   SkipMessages messages_;
 
   std::optional<StepReport> unwritten_;  // the last step, as long as it has no event
+  std::vector<StepReport> in_vain_;      // of the running step
   int64_t skipped_ = 0;                  // of the whole run
   int64_t steps_ = 0, tokens_ = 0;       // of this session, as all that speaks of speed
   double seconds_ = 0, first_seconds_ = 0;

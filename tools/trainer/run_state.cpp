@@ -123,18 +123,23 @@ RunState::Best best_of(const Members& json) {
 std::string RunState::json() const {
   Json keys = Json::object();
   for (const auto& [key, value] : trajectory) keys.set(key, value);
-  return Json::object()
-      .set("step", step)
-      .set("updates", updates)
-      .set("tokens", tokens)
-      .set("skipped", skipped)
-      .set("evaluated_at", evaluated_at)
-      .set("evaluations_since_best", evaluations_since_best)
-      .set("scaler", scaler_json(scaler))
-      .set("culprit", culprit)
-      .set("best", best ? best_json(*best) : Json())
-      .set("trajectory", std::move(keys))
-      .pretty();
+  Json state = Json::object()
+                   .set("step", step)
+                   .set("updates", updates)
+                   .set("tokens", tokens)
+                   .set("skipped", skipped)
+                   .set("evaluated_at", evaluated_at)
+                   .set("evaluations_since_best", evaluations_since_best)
+                   .set("scaler", scaler_json(scaler))
+                   .set("culprit", culprit)
+                   .set("best", best ? best_json(*best) : Json())
+                   .set("trajectory", std::move(keys));
+  if (!more_scalers.empty()) {
+    Json others = Json::object();
+    for (const auto& [name, other] : more_scalers) others.set(name, scaler_json(other));
+    state.set("more_scalers", std::move(others));
+  }
+  return state.pretty();
 }
 
 RunState parse_run_state(std::string_view text, const std::string& path) {
@@ -151,6 +156,12 @@ RunState parse_run_state(std::string_view text, const std::string& path) {
   state.evaluated_at = json.integer("evaluated_at");
   state.evaluations_since_best = json.integer("evaluations_since_best");
   state.scaler = scaler_of(json.object("scaler"));
+  if (config::find_member(document.root, "more_scalers") != nullptr) {
+    const Members others = json.object("more_scalers");
+    for (const config::Member& member : others.all()) {
+      state.more_scalers[member.key] = scaler_of(others.object(member.key));
+    }
+  }
   state.culprit = json.text("culprit");
   if (json.has("best")) state.best = best_of(json.object("best"));
   const Members keys = json.object("trajectory");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,7 +27,8 @@ struct RunState {
   int64_t evaluated_at = 0;  ///< the step of the last evaluation; 0: none yet
   int64_t evaluations_since_best = 0;
   amp::ScalerState scaler;
-  std::string culprit;  ///< of the first loss in a row that was not finite
+  std::map<std::string, amp::ScalerState> more_scalers;  ///< of losses of their own, by name (Trainer::add_scaler)
+  std::string culprit;                                   ///< of the first loss in a row that was not finite
   std::optional<Best> best;
   Trajectory trajectory;
 

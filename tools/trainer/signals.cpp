@@ -51,6 +51,11 @@ Signals::~Signals() {
   each_signal([](int signal, void (*)(int), struct sigaction& old) { ::sigaction(signal, &old, nullptr); });
 }
 
+Signals& Signals::of_process() {
+  static Signals* const signals = new Signals;  // never destroyed
+  return *signals;
+}
+
 void Signals::poll() const {
   if (const int signal = stop_signal; signal != 0) throw Interrupted(signal);
 }

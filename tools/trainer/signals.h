@@ -24,6 +24,9 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
   ~Signals();
+  /// Those of a program that does nothing else: handlers stay to the very end of the process. A run that is finished
+  /// and on the disk is not made a killed one by a signal that comes while the program ends.
+  static Signals& of_process();
 
   /// Throws Interrupted when a stop was asked for.
   void poll() const;

@@ -95,7 +95,7 @@ void Trainer::train_epoch() {
 /// The same batches run again, with the same masks, until their gradients fit or the scale falls no further.
 StepReport Trainer::train_step(const Epoch& epoch, const data::Window& window) {
   const double started = parts_.progress.now();
-  scaler_before_ = scaler_.state();
+  scalers_before_ = scaler_states();
   StepReport report = attempt_step(epoch, window);
   while (is_tried_again(report)) {
     report.retried = true;
@@ -108,9 +108,9 @@ StepReport Trainer::train_step(const Epoch& epoch, const data::Window& window) {
 }
 
 bool Trainer::is_tried_again(const StepReport& report) const {
-  const amp::ScaleState& now = scaler_.state().scale;
+  const auto falls = [](const amp::GradScaler* scaler) { return scaler->will_fall(); };
   return parts_.config.amp.retry_overflow && report.result == optim::StepResult::skipped_overflow &&
-         amp::next(scaler_.options().scale, now, true).scale < now.scale;
+         (falls(&scaler_) || std::any_of(others_.begin(), others_.end(), falls));
 }
 
 StepReport Trainer::make_gradients(const Epoch& epoch, const data::Window& window) {
@@ -142,9 +142,8 @@ StepReport Trainer::make_gradients(const Epoch& epoch, const data::Window& windo
 
 StepReport Trainer::attempt_step(const Epoch& epoch, const data::Window& window) {
   StepReport report = make_gradients(epoch, window);
-  scaler_.unscale(optimizer());
   report.grad_norm = optim::clip_grad_norm(optimizer(), options_.max_grad_norm);
-  const optim::Outcome outcome = scaler_.step(optimizer());
+  const optim::Outcome outcome = scaler_.step(optimizer(), others_);
   schedule_.advance(outcome);
 
   report.result = outcome.get();
@@ -158,6 +157,22 @@ StepReport Trainer::attempt_step(const Epoch& epoch, const data::Window& window)
     culprit_.clear();
   }
   return report;
+}
+
+amp::GradScaler& Trainer::add_scaler(const std::string& name, const amp::ScalerOptions& options) {
+  const auto same = [&](const NamedScaler& other) { return other.name == name; };
+  if (name.empty() || std::any_of(more_scalers_.begin(), more_scalers_.end(), same)) {
+    fail(ErrorKind::internal, "E-SCALER",
+         message("trainer: a scaler needs a name of its own, and '", name, "' is ", name.empty() ? "none" : "taken"));
+  }
+  others_.push_back(&more_scalers_.emplace_back(name, options).scaler);
+  return *others_.back();
+}
+
+std::vector<amp::ScalerState> Trainer::scaler_states() const {
+  std::vector<amp::ScalerState> states = {scaler_.state()};
+  for (const NamedScaler& other : more_scalers_) states.push_back(other.scaler.state());
+  return states;
 }
 
 Tensor Trainer::forward(const data::Batch& batch) const {
@@ -175,12 +190,15 @@ void Trainer::end_step(const StepReport& report) {
   if (report_) report_->step(report);
   on_step(report);
   end_round(report.step);
-  scaler_before_.reset();
+  scalers_before_.reset();
 }
 
 void Trainer::end_round(int64_t step) {
   try {
     scaler_.update();
+    for (amp::GradScaler* other : others_) {
+      if (other->in_round()) other->update();
+    }
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::diverged) throw;
     const std::string began = culprit_.empty() ? "" : "\n  the first tensor that was not finite: " + culprit_;

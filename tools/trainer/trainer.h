@@ -1,6 +1,7 @@
 // Trainer: the loop. A user derives from it and overrides a hook, without copying the loop.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -128,8 +129,17 @@ class Trainer {
   const models::BertClassifier& model() const { return parts_.model; }
   optim::Optimizer& optimizer() { return *parts_.optimizer; }
   amp::GradScaler& scaler() { return scaler_; }
+  /// In a constructor: a scaler for a loss of its own, beside scaler(). A step is applied when the losses and gradients
+  /// of all are finite; each moves its own scale by what it found, and is kept in the checkpoints under its name, which
+  /// resume() and load() want to find. Throws E-SCALER for a name that is empty or taken.
+  amp::GradScaler& add_scaler(const std::string& name, const amp::ScalerOptions& options = {});
 
  private:
+  struct NamedScaler {
+    NamedScaler(std::string its_name, const amp::ScalerOptions& options) : name(std::move(its_name)), scaler(options) {}
+    std::string name;
+    amp::GradScaler scaler;
+  };
   /// The batches of an epoch, cut into steps.
   struct Epoch {
     int64_t number = 0;  // from 0
@@ -143,6 +153,7 @@ class Trainer {
   StepReport attempt_step(const Epoch& epoch, const data::Window& window);
   StepReport make_gradients(const Epoch& epoch, const data::Window& window);
   bool is_tried_again(const StepReport& report) const;
+  std::vector<amp::ScalerState> scaler_states() const;
   void end_step(const StepReport& report);
   void end_round(int64_t step);
   void between_steps();
@@ -175,13 +186,15 @@ class Trainer {
   RunPlan plan_;
   Precision precision_;
   amp::GradScaler scaler_;
+  std::deque<NamedScaler> more_scalers_;
+  std::vector<amp::GradScaler*> others_;  // the same, as a round wants them
   optim::Schedule schedule_;
 
-  const RunDir* dir_ = nullptr;                    // from run() on
-  std::unique_ptr<RunReport> report_;              // the same
-  double window_items_ = 1;                        // rows of the running window
-  RngCoordinates coordinates_;                     // of the running micro-step
-  std::optional<amp::ScalerState> scaler_before_;  // a step that is going on: where it began
+  const RunDir* dir_ = nullptr;                                  // from run() on
+  std::unique_ptr<RunReport> report_;                            // the same
+  double window_items_ = 1;                                      // rows of the running window
+  RngCoordinates coordinates_;                                   // of the running micro-step
+  std::optional<std::vector<amp::ScalerState>> scalers_before_;  // a step that is going on: where it began
   int64_t evaluated_at_ = 0, evaluations_since_best_ = 0;
   std::string culprit_;  // of the first loss that was not finite in a row of such
   TrainResult result_;

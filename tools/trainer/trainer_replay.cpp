@@ -25,7 +25,7 @@ StepReport Trainer::try_step(double scale) {
   scaler_.load_state(trial);
   const Epoch epoch = current_epoch();
   StepReport report = make_gradients(epoch, next_window(epoch));
-  report.result = scaler_.abandon(optimizer());
+  report.result = scaler_.abandon(optimizer(), others_);
   const bool skipped = report.result == optim::StepResult::skipped_overflow ||
                        report.result == optim::StepResult::skipped_nonfinite_loss;
   if (skipped) report.nonfinite = scaler_.nonfinite();

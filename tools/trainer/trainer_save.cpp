@@ -40,6 +40,12 @@ void forget_compensation(NamedTensors& moments) {
   std::erase_if(moments, [](const NamedTensor& entry) { return entry.name.ends_with(".compensation"); });
 }
 
+[[noreturn]] void refuse_scaler(int64_t step, const std::string& name, const char* what) {
+  fail(ErrorKind::model, "E-CHECKPOINT",
+       message("the checkpoint of step ", step, " ", what, " the state of a loss scaler '", name,
+               "': the run goes on only with the trainer that wrote it, which makes the same scalers"));
+}
+
 /// While it lives, parameters have the dtypes that a checkpoint keeps them in: hashes are of bytes.
 class StoredAs {
  public:
@@ -72,7 +78,9 @@ RunState Trainer::state() const {
   state.skipped = result_.skipped;
   state.evaluated_at = evaluated_at_;
   state.evaluations_since_best = evaluations_since_best_;
-  state.scaler = scaler_before_.value_or(scaler_.state());  // stopped inside a step: it will begin anew
+  const std::vector<amp::ScalerState> scalers = scalers_before_.value_or(scaler_states());  // a step begins anew
+  state.scaler = scalers.front();
+  for (size_t i = 0; i < more_scalers_.size(); ++i) state.more_scalers[more_scalers_[i].name] = scalers[i + 1];
   state.culprit = culprit_;
   if (result_.val) state.best = RunState::Best{result_.best_step, best_weights_, *result_.val};
   state.trajectory = parts_.trajectory;
@@ -194,6 +202,15 @@ void Trainer::resume(const RunDir& dir, const Checkpoint& checkpoint, ResumePoin
 /// Counters alone.
 void Trainer::take_up(const RunState& state) {
   scaler_.load_state(state.scaler);
+  for (NamedScaler& own : more_scalers_) {
+    const auto kept = state.more_scalers.find(own.name);
+    if (kept == state.more_scalers.end()) refuse_scaler(state.step, own.name, "does not keep");
+    own.scaler.load_state(kept->second);
+  }
+  for (const auto& [name, kept] : state.more_scalers) {
+    const auto same = [&](const NamedScaler& own) { return own.name == name; };
+    if (std::none_of(more_scalers_.begin(), more_scalers_.end(), same)) refuse_scaler(state.step, name, "also keeps");
+  }
   schedule_.restore(state.updates);
   evaluated_at_ = state.evaluated_at;
   evaluations_since_best_ = state.evaluations_since_best;
