@@ -44,7 +44,7 @@ class AuxiliaryLoss : public tests::WatchedTrainer {
   using WatchedTrainer::WatchedTrainer;
   amp::GradScaler& own = add_scaler("auxiliary", too_high());
   std::vector<double> own_scales;
-  double factor = 1;  // of the auxiliary loss
+  double main_factor = 1, factor = 1;  // of the losses
   int attempts = 0, raise_in = 0;
 
  protected:
@@ -52,7 +52,7 @@ class AuxiliaryLoss : public tests::WatchedTrainer {
     if (++attempts == raise_in) ::raise(SIGTERM);
   }
   void backward(const Tensor& loss, const data::Batch& batch) override {
-    WatchedTrainer::backward(loss, batch);
+    WatchedTrainer::backward(ops::mul(loss, full({}, main_factor)), batch);
     scaler().unscale(optimizer());  // before the other gradients come: what is found here is of this loss alone
     autograd::backward(own.scale(ops::mul(forward(batch), full({}, factor))));
   }
@@ -101,17 +101,19 @@ TEST_CASE("a scaler per loss: an overflow of the other loss is tried again as on
 
 TEST_CASE("a scaler per loss: a loss of one that is not finite moves no scale") {
   const TinyRun tiny;
-  AuxiliaryRun run(tiny, "run", half_and({"trainer.max_steps=2"}));
-  run.trainer.factor = INFINITY;
-  (void)run.run();
-  for (const StepReport& step : run.trainer.steps) {
-    CHECK(step.result == StepResult::skipped_nonfinite_loss);
-    CHECK(step.nonfinite == std::vector<std::string>{"loss"});
+  for (const bool own : {true, false}) {
+    AuxiliaryRun run(tiny, own ? "own" : "main", half_and({"trainer.max_steps=2"}));
+    (own ? run.trainer.factor : run.trainer.main_factor) = INFINITY;
+    (void)run.run();
+    for (const StepReport& step : run.trainer.steps) {
+      CHECK(step.result == StepResult::skipped_nonfinite_loss);
+      CHECK(step.nonfinite == std::vector<std::string>{"loss"});
+    }
+    CHECK(run.trainer.own.scale() == first_scale);
+    CHECK(run.trainer.scaler_state().scale.scale == 1024);
+    CHECK(run.trainer.own.state().skipped_nonfinite == 2);
+    CHECK(run.trainer.scaler_state().skipped_nonfinite == 2);
   }
-  CHECK(run.trainer.own.scale() == first_scale);
-  CHECK(run.trainer.scaler_state().scale.scale == 1024);
-  CHECK(run.trainer.own.state().skipped_nonfinite == 2);
-  CHECK(run.trainer.scaler_state().skipped_nonfinite == 2);
 }
 
 TEST_CASE("a scaler per loss: stopped anywhere, the run goes on with the same bits and both scales") {
