@@ -54,24 +54,33 @@ GradScaler::Visit& GradScaler::visit(optim::Optimizer& optimizer) {
   return round_.back();
 }
 
-void GradScaler::look(Visit& visit, const optim::GradientSurvey& found) {
+void GradScaler::look(Visit& visit, const optim::GradientSurvey& found, bool overflow) {
   visit.looked = true;
-  visit.overflow = visit.overflow || !found.finite;
+  visit.overflow = overflow;
   visit.had_gradients = visit.had_gradients || found.count > 0;
+}
+
+void GradScaler::sweep(const Tensor& loss, optim::Optimizer& optimizer) {
+  const bool finite_before = optimizer.survey().finite;
+  autograd::backward(scale(loss));
+  Visit& here = visit(optimizer);
+  const optim::GradientSurvey found = optimizer.survey();
+  look(here, found, here.overflow || (finite_before && !found.finite));
 }
 
 void GradScaler::unscale(optim::Optimizer& optimizer) {
   Visit& here = visit(optimizer);
   if (here.stepped) refuse("unscale after step: this round is over for the optimizer, call update()");
   if (here.looked) refuse("unscale twice for one optimizer, without a loss in between: the gradients are as they were");
-  look(here, optimizer.survey());
+  const optim::GradientSurvey found = optimizer.survey();
+  look(here, found, here.overflow || !found.finite);
 }
 
 Outcome GradScaler::step(optim::Optimizer& optimizer, Others others) {
   Visit& here = visit(optimizer);
   if (here.stepped) refuse("step twice for one optimizer without an update() in between");
   const optim::GradientSurvey found = optimizer.survey();  // read again only if somebody changed a gradient since
-  if (!here.looked) look(here, found);
+  if (!here.looked) look(here, found, here.overflow || !found.finite);
   here.stepped = true;
   const StepResult result = judge(found, others);
   skipped_ = skipped_ || result == StepResult::skipped_overflow;
@@ -87,7 +96,7 @@ Outcome GradScaler::step(optim::Optimizer& optimizer, Others others) {
 void GradScaler::follow(const GradScaler& lead, optim::Optimizer& optimizer, const optim::GradientSurvey& found) {
   if (!swept_) return;
   Visit& here = visit(optimizer);
-  if (!here.looked) look(here, found);
+  if (!here.looked) look(here, found, here.overflow || !found.finite);
   here.stepped = true;
   bad_loss_ = lead.bad_loss_;
   skipped_ = lead.skipped_;
@@ -160,7 +169,8 @@ std::string GradScaler::culprit() const {
     }
   }
   if (bad_loss_) return "the loss itself is inf or NaN: look at the forward, no loss scale can cure it";
-  return message("the first gradient that is not finite is that of '", nonfinite_.front(), "', one of ",
+  // Parameters stand in the order of the forward, and a sweep goes the other way.
+  return message("the first gradient of the sweep that is not finite is that of '", nonfinite_.back(), "', one of ",
                  static_cast<int64_t>(nonfinite_.size()));
 }
 

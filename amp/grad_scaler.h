@@ -48,6 +48,10 @@ class GradScaler {
   /// E-SCALER-LOSS unless it is one float element whose dtype holds the scale (f16 ends at 65504).
   autograd::ScaledLoss scale(const Tensor& loss);
 
+  /// Scales the loss, sweeps it and looks: for losses with a scaler each that meet in one optimizer. Gradients that
+  /// were not finite before belong to whoever swept them, and say nothing of this scale.
+  void sweep(const Tensor& loss, optim::Optimizer& optimizer);
+
   /// Looks at the optimizer's gradients, once a round; writes nothing. May be left out: step() looks too. Throws
   /// E-SCALER when called again without a new loss, or after step().
   void unscale(optim::Optimizer& optimizer);
@@ -85,7 +89,7 @@ class GradScaler {
     bool had_gradients = false;
   };
   Visit& visit(optim::Optimizer& optimizer);
-  void look(Visit& visit, const optim::GradientSurvey& found);
+  void look(Visit& visit, const optim::GradientSurvey& found, bool overflow);
   optim::StepResult judge(const optim::GradientSurvey& found, Others others);
   void follow(const GradScaler& lead, optim::Optimizer& optimizer, const optim::GradientSurvey& found);
   bool found_overflow() const;

@@ -106,6 +106,17 @@ void take_larger(std::optional<double>& known, const std::optional<double>& foun
   if (found) known = std::max(known.value_or(0), *found);
 }
 
+/// A gradient that is handed on as it came, or in another shape, moves nothing.
+int64_t bytes_moved(const BackwardEvent& event) {
+  int64_t written = 0;
+  for (const Tensor& out : event.outgoing) {
+    const auto shares = [&](const Tensor& in) { return in && in.storage().data() == out.storage().data(); };
+    const bool handed_on = out && std::any_of(event.incoming.begin(), event.incoming.end(), shares);
+    if (out && !handed_on) written += out.numel() * size_of(out.dtype());
+  }
+  return written == 0 ? 0 : bytes_of(event.incoming) + written;
+}
+
 ordered_json backward_json(const LedgerRow& row) {
   return {{"op", row.op},
           {"scope", row.scope},
@@ -145,7 +156,7 @@ std::string why_of(const LedgerRow& row) {
     case Rule::full: return whose + "range or sum needs f32";
     case Rule::widest: return whose + "as its widest input";
     case Rule::keep: return whose + "f32 inside, dtype kept";
-    case Rule::low_out: return whose + "reads f32, writes 16 bits";
+    case Rule::low_out: return whose + (is_low(row.out[0]) ? "reads f32, writes 16 bits" : "a lookup, no guard");
     case Rule::banned: return whose + "refused under a guard";
   }
   return whose;
@@ -184,7 +195,7 @@ void Ledger::on_backward(void* self, const BackwardEvent& event) {
   row.compute = event.op.info->precision.rule == Rule::low ? row.in[0] : wide(row.in[0]);
   LedgerRow& known = static_cast<Ledger*>(self)->backward_.at(row);
   ++known.calls;
-  known.bytes += bytes_of(event.incoming) + bytes_of(event.outgoing);
+  known.bytes += bytes_moved(event);
 }
 
 LedgerTotals Ledger::totals() const {

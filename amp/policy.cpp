@@ -46,6 +46,11 @@ bool has_data(const OpInfo& info) {
 // A row that could not act would be dropped in silence: it is an error.
 void check_row(const OpSchema& op, Rule rule, const std::string& where) {
   const std::string row = message(where, ": row '", op.info->name, "': ");
+  if (!op.info->absorbs.empty() && rule != op.info->precision.rule) {
+    refuse("E-POLICY-RULE",
+           message(row, "a fused row runs where its parts may, and in their dtypes, and has no rule of ",
+                   "its own: name them instead (", op.info->absorbs, ")"));
+  }
   if (op.info->name == "cast") refuse("E-POLICY-RULE", row + "the other rules are made of casts, it has none itself");
   if (has_data(*op.info) && rule == Rule::low_out) {
     refuse("E-POLICY-RULE", row + "low_out is for table lookups; this op's data is cast: use low");

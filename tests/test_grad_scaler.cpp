@@ -129,9 +129,9 @@ TEST_CASE("skips in a row end the run, in every dtype, naming what was not finit
     REQUIRE(error);
     CHECK(error->exit_code() == 20);
     CHECK(error->code() == "E-DIVERGED");
-    CHECK(std::string(error->what()) == message("training diverged: 3 steps in a row were not finite (loss scale ",
-                                                low ? 8192 : 1,
-                                                "); the first gradient that is not finite is that of 'bad', one of 1"));
+    CHECK(std::string(error->what()) ==
+          message("training diverged: 3 steps in a row were not finite (loss scale ", low ? 8192 : 1,
+                  "); the first gradient of the sweep that is not finite is that of 'bad', one of 1"));
     CHECK(to_vector(good) == Values{1});
   }
 }

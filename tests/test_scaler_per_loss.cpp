@@ -53,8 +53,7 @@ class AuxiliaryLoss : public tests::WatchedTrainer {
   }
   void backward(const Tensor& loss, const data::Batch& batch) override {
     WatchedTrainer::backward(ops::mul(loss, full({}, main_factor)), batch);
-    scaler().unscale(optimizer());  // before the other gradients come: what is found here is of this loss alone
-    autograd::backward(own.scale(ops::mul(forward(batch), full({}, factor))));
+    own.sweep(ops::mul(forward(batch), full({}, factor)), optimizer());
   }
   void on_step(const StepReport& report) override {
     WatchedTrainer::on_step(report);

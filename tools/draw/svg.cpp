@@ -36,7 +36,8 @@ std::string colours(const Palette& palette) {
 std::string style_sheet() {
   std::string out =
       "<style>\n.chart{font-family:sans-serif;font-size:13px}.chart .title{font-size:15px;font-weight:bold}\n"
-      ".chart .line,.chart .axis,.chart .rule,.chart .grid{fill:none}.chart .line{stroke-width:2.2}"
+      ".chart .line,.chart .axis,.chart .rule,.chart .grid{fill:none}.chart "
+      ".line{stroke-width:2.2;stroke-linecap:round}"
       ".chart .rule{stroke-dasharray:2 3}\n";
   for (size_t i = 0; i < styles; ++i) out += fmt::format(".chart .l{}{{stroke-dasharray:{}}}\n", i, dashes[i]);
   return out + colours(light) + "@media (prefers-color-scheme:dark){\n" + colours(dark) + "}\n</style>\n";
@@ -75,6 +76,8 @@ void SvgChart::line(const std::string& label, const std::vector<Point>& points) 
   series_[index].is_line = true;
   std::string places;
   const auto end_piece = [&] {
+    // A point without neighbours: a line of no length, which its round ends make a dot.
+    if (!places.empty() && places.find(' ') == std::string::npos) places += " " + places;
     if (!places.empty()) drawn_ += fmt::format("<polyline class=\"line l{}\" points=\"{}\"/>\n", style, places);
     places.clear();
   };

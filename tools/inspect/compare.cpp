@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "core/context.h"
@@ -39,7 +40,10 @@ struct Angle {
       b += y[i] * y[i];
     }
   }
-  double cosine() const { return dot / (std::sqrt(a) * std::sqrt(b)); }  // NaN for inf, NaN and 0
+  double cosine() const {
+    const double cosine = dot / (std::sqrt(a) * std::sqrt(b));
+    return std::isfinite(cosine) ? cosine : std::numeric_limits<double>::quiet_NaN();
+  }
 };
 
 /// The last float output of each layer.
@@ -66,7 +70,8 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
     off += (b[i] - a[i]) * (b[i] - a[i]);
     size += a[i] * a[i];
   }
-  return size > 0 ? std::sqrt(off / size) : std::sqrt(off);
+  const double ratio = size > 0 ? std::sqrt(off / size) : std::sqrt(off);
+  return std::isnan(ratio) ? std::numeric_limits<double>::quiet_NaN() : ratio;  // printed without a sign
 }
 
 /// Compares each call of b with its exact result until one is outside its bound, and remembers the activations.
@@ -99,6 +104,10 @@ class OpCheck {
     if (!found) return;
     ++calls;
     if (!out_.closest || found->of_bound > out_.closest->of_bound) out_.closest = found;
+    if (found->beyond > 0 && !out_.overflow) {
+      out_.overflow = found;
+      out_.overflow_step = step_;
+    }
     if (!found->outside()) return;
     out_.outside = found;
     out_.outside_step = step_;
@@ -139,7 +148,7 @@ void take_step(Replay& replay, Observer* observer, Gradients& gradients, double&
                .on_gradients = [&](const trainer::StepReport&) { gradients.read(replay.model()); },
                .on_step =
                    [&](const trainer::StepReport& report) {
-                     loss = report.loss;
+                     loss = std::isnan(report.loss) ? std::numeric_limits<double>::quiet_NaN() : report.loss;
                      outcome = optim::name_of(report.result);
                    }});
 }

@@ -41,6 +41,9 @@ struct Comparison {
   int64_t forward_calls = 0, backward_calls = 0;  ///< of b that were compared with their exact results
   std::optional<OpError> outside = {};            ///< the first that was outside its bound, in the order of execution
   int64_t outside_step = 0;
+  std::optional<OpError> overflow =
+      {};  ///< the first result that b's format could not hold: inf where f64 has a number
+  int64_t overflow_step = 0;
   std::optional<OpError> closest = {};  ///< of all, the one that used most of its bound
   std::vector<Accumulated> accumulated = {};
 };

@@ -34,6 +34,12 @@ std::string steps_text(const Comparison& c) {
   return out;
 }
 
+std::string overflow_text(const Comparison& c) {
+  if (!c.overflow) return "";
+  return fmt::format("first result that {} cannot hold: {}, step {}: {:.3g} in f64, inf here\n",
+                     name_of(c.overflow->dtype), place_of(*c.overflow), c.overflow_step, c.overflow->beyond);
+}
+
 std::string ops_text(const Comparison& c) {
   if (c.forward_calls + c.backward_calls == 0) return "ops of b: none was looked at\n";
   std::string out = message("ops of b on their own inputs, against f64: ", c.forward_calls, " calls forward, ",
@@ -72,7 +78,7 @@ Json error_json(const std::optional<OpError>& e) {
 
 std::string comparison_text(const Comparison& c) {
   return message("a = ", c.a, ", b = ", c.b, " (policy ", c.policy, "): the same start, the same batches\n") +
-         steps_text(c) + ops_text(c) + accumulated_text(c);
+         steps_text(c) + ops_text(c) + overflow_text(c) + accumulated_text(c);
 }
 
 Json comparison_json(const Comparison& c) {
@@ -93,6 +99,8 @@ Json comparison_json(const Comparison& c) {
   for (const Accumulated& a : c.accumulated) {
     accumulated.push(Json::object().set("layer", a.layer).set("first", a.first).set("last", a.last));
   }
+  Json overflow = error_json(c.overflow);
+  if (c.overflow) overflow.set("true_value", c.overflow->beyond).set("step", c.overflow_step);
   Json outside = error_json(c.outside);
   if (c.outside) outside.set("step", c.outside_step);
   return Json::object()
@@ -104,6 +112,7 @@ Json comparison_json(const Comparison& c) {
                       .set("forward_calls", c.forward_calls)
                       .set("backward_calls", c.backward_calls)
                       .set("outside", std::move(outside))
+                      .set("overflow", std::move(overflow))
                       .set("closest", error_json(c.closest)))
       .set("accumulated", std::move(accumulated));
 }

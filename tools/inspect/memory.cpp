@@ -137,7 +137,9 @@ int64_t MemoryPlan::all_saved() const {
   return sum;
 }
 
-int64_t MemoryPlan::peak() const { return std::max({forward, backward, update, evaluation}); }
+int64_t MemoryPlan::training_peak() const { return std::max({forward, backward, update}); }
+
+int64_t MemoryPlan::peak() const { return std::max(training_peak(), evaluation); }
 
 std::string MemoryPlan::text() const {
   const auto row = [](std::string_view indent, std::string_view name, int64_t bytes, std::string_view about = "") {

@@ -22,7 +22,8 @@ struct MemoryPlan {
   int64_t evaluation = 0;                         ///< and while a batch of the evaluation is looked at between steps
 
   int64_t all_saved() const;
-  int64_t peak() const;
+  int64_t training_peak() const;
+  int64_t peak() const;      ///< of the run: an evaluation may need more
   std::string text() const;  ///< a line for each, in MiB
   trainer::Json json() const;
 };

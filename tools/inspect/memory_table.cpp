@@ -26,9 +26,9 @@ std::string verdict_of(const std::vector<AmpMemory>& runs) {
       const auto ratio = [](int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
       out += fmt::format(
           "{}: weights with their copies take {:.2f} times the memory, what backward needs {:.2f} times, "
-          "the peak {:.2f} times\n",
+          "the peak of training {:.2f} times\n",
           low.amp, ratio(low.plan.weights + low.plan.copies, off.plan.weights + off.plan.copies),
-          ratio(low.plan.all_saved(), off.plan.all_saved()), ratio(low.plan.peak(), off.plan.peak()));
+          ratio(low.plan.all_saved(), off.plan.all_saved()), ratio(low.plan.training_peak(), off.plan.training_peak()));
     }
   }
   return out;
@@ -60,9 +60,10 @@ std::string memory_table_text(const std::vector<AmpMemory>& runs) {
   std::string out =
       message("a training step of the longest batch: ", first.rows, " texts of at most ", first.longest, " tokens, ",
               first.tokens, " in all; ", first.parameters, " parameters\nMiB, and bytes a parameter\n");
-  std::vector<std::string> names, peaks;
+  std::vector<std::string> names, training, peaks;
   for (const AmpMemory& run : runs) {
     names.push_back(run.amp);
+    training.push_back(fmt::format("{:.2f}         ", mib(run.plan.training_peak())));
     peaks.push_back(fmt::format("{:.2f}         ", mib(run.plan.peak())));
   }
   out += table_line("", names);
@@ -74,7 +75,7 @@ std::string memory_table_text(const std::vector<AmpMemory>& runs) {
     }
     out += table_line(part.name, cells);
   }
-  return out + table_line("peak", peaks) + verdict_of(runs);
+  return out + table_line("peak of training", training) + table_line("peak of the run", peaks) + verdict_of(runs);
 }
 
 trainer::Json memory_table_json(const std::vector<AmpMemory>& runs) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "autograd/cast.h"
 #include "autograd/node.h"
@@ -62,7 +63,11 @@ std::optional<OpError> compare(const Maker& maker, int i, const Tensor& got, con
   OpError worst;
   worst.dtype = got.dtype();
   for (size_t k = 0; k < truth.size(); ++k) {
-    if (!(std::abs(truth[k]) <= format_end)) continue;
+    if (!(std::abs(truth[k]) <= format_end)) {
+      if (std::isfinite(truth[k]) && !std::isfinite(values[k]))
+        worst.beyond = std::max(worst.beyond, std::abs(truth[k]));
+      continue;
+    }
     const double bound =
         0.505 * eps(got.dtype()) * std::abs(truth[k]) + inside * (std::abs(truth[k]) + reach) + smallest(got.dtype());
     const double off = std::isfinite(values[k]) ? std::abs(values[k] - truth[k]) : INFINITY;
@@ -72,8 +77,11 @@ std::optional<OpError> compare(const Maker& maker, int i, const Tensor& got, con
   return worst;
 }
 
+/// An error before an overflow, and the larger one of two.
 void keep_worse(std::optional<OpError>& worst, std::optional<OpError> found, std::string tensor) {
-  if (!found || (worst && worst->of_bound >= found->of_bound)) return;
+  if (!found) return;
+  const auto rank = [](const OpError& e) { return std::tuple(e.outside(), e.beyond, e.of_bound); };
+  if (worst && rank(*worst) >= rank(*found)) return;
   found->tensor = std::move(tensor);
   worst = std::move(found);
 }

@@ -16,6 +16,7 @@ struct OpError {
   DType dtype = DType::f32;
   double error = 0;     ///< largest |got - exact| / largest |exact|
   double of_bound = 0;  ///< largest |got - exact| / bound, element by element; above 1: outside
+  double beyond = 0;    ///< largest |exact| that the format cannot hold and that became inf or NaN; 0: none
   bool outside() const { return !(of_bound <= 1); }
 };
 

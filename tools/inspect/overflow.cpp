@@ -36,7 +36,10 @@ Verdict verdict_of(const Overflow& overflow, const Replay& replay) {
   if (!overflow.forward_finite) return Verdict::forward;
   if (replay.config().amp.dtype != config::AmpDtype::fp16) return Verdict::unscaled;
   if (!options.dynamic) return Verdict::fixed;
-  if (overflow.scale <= options.min || !overflow.passes_at || *overflow.passes_at < options.min) return Verdict::floor;
+  if (overflow.scale <= options.min) return Verdict::floor;
+  if (!overflow.passes_at) return Verdict::unreached;
+  if (*overflow.passes_at < options.min) return Verdict::floor;
+  if (overflow.ended_run) return Verdict::ended;
   return overflow.skips > many_skips && !overflow.at_start ? Verdict::frequent : Verdict::harmless;
 }
 
@@ -98,6 +101,8 @@ std::string_view name_of(Verdict verdict) {
     case Verdict::unscaled: return "no loss scale";
     case Verdict::fixed: return "static loss scale";
     case Verdict::floor: return "scale at its floor";
+    case Verdict::unreached: return "no scale found";
+    case Verdict::ended: return "the run ended here";
     case Verdict::frequent: return "frequent back-offs";
     case Verdict::harmless: return "harmless back-off";
   }
@@ -142,6 +147,8 @@ Overflow why_overflow(const std::string& dir, std::optional<int64_t> step, train
   out.window = std::min(skip_window, skip.step);
   out.skips = before - std::upper_bound(skipped.begin(), before, skip.step - skip_window) + 1;
   out.at_start = before - skipped.begin() == skip.step - 1;
+  out.ended_run = log.diverged_at == skip.step;
+  out.forgiven = replay.scaling().scale.hysteresis - 1;
   out.verdict = verdict_of(out, replay);
   return out;
 }

@@ -16,6 +16,8 @@ enum class Verdict {
   unscaled,    ///< the run scales nothing (bf16, off): the gradient itself is beyond the format
   fixed,       ///< the scale is static, and too high for this step
   floor,       ///< the scale is at its floor and still too high
+  unreached,   ///< no scale that was tried fits
+  ended,       ///< a back-off would help, but the run had no more patience: amp.max_consecutive_skips
   frequent,    ///< a back-off that helps, but one of many
   harmless,    ///< a back-off that helps
 };
@@ -37,7 +39,9 @@ struct Overflow {
   double headroom = 0;              ///< there
   int64_t skips = 0;                ///< of the last `window` steps up to this one
   int64_t window = 0;
-  bool at_start = false;  ///< no step had been applied before
+  bool at_start = false;   ///< no step had been applied before
+  bool ended_run = false;  ///< the run diverged here
+  int64_t forgiven = 0;    ///< overflows that the scale forgives before it falls (amp.hysteresis - 1)
   Verdict verdict = Verdict::harmless;
   std::string note;  ///< of the machine
 };

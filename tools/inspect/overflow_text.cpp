@@ -108,6 +108,11 @@ std::string verdict_text(const Overflow& o) {
       return message(first_of(o.bad_weights),
                      " held inf or NaN before this step: no scale helps; go back to a checkpoint ", "from before");
     case Verdict::forward:
+      if (o.culprit && o.culprit->dtype != DType::f16) {
+        return "the forward itself is beyond the range of f32, which bf16 shares: no loss scale and no other dtype "
+               "helps; "
+               "look at the learning rate and the data";
+      }
       return "the forward itself is not finite: no loss scale helps; bf16, or amp.overrides that keep the op above in "
              "full, would";
     case Verdict::unscaled:
@@ -116,6 +121,15 @@ std::string verdict_text(const Overflow& o) {
     case Verdict::floor:
       return message("the scale is at its floor, amp.min_scale, and too high all the same (", count,
                      "): lower the floor, or look at the gradient above");
+    case Verdict::unreached:
+      return message("none of the scales that the next back-offs give fits (", count,
+                     "): lower amp.backoff_factor, or look at the gradient above");
+    case Verdict::ended:
+      return message("a lower scale helps, but the run ended here, amp.max_consecutive_skips in a row (", count, "): ",
+                     o.forgiven > 0 ? message("amp.hysteresis lets ", o.forgiven,
+                                              " overflows pass before the scale falls, lower it")
+                                    : "begin at a lower amp.init_scale",
+                     ", or raise amp.max_consecutive_skips");
     case Verdict::frequent:
       return message("back-off that helps, but one of many (", count,
                      "): raise amp.growth_interval, or lower amp.max_scale");

@@ -52,6 +52,7 @@ class Watching {
 struct RunFacts {
   std::vector<std::pair<std::string, std::string>> data;  // file and hash
   std::string vocabulary, start_weights;
+  trainer::Trajectory trajectory;  // empty in runs of older programs
   int64_t threads = 0;
   std::string build;
 };
@@ -80,6 +81,9 @@ RunFacts read_facts(const std::string& path) {
   }
   facts.vocabulary = json_text(json_member(hashes, "vocabulary"));
   facts.start_weights = json_text(json_member(hashes, "start_weights"));
+  if (const config::Value* keys = json_member(&document.root, "trajectory")) {
+    for (const config::Member& key : keys->members) facts.trajectory.emplace_back(key.key, key.value.text);
+  }
   const config::Value* threads = json_member(json_member(&document.root, "machine"), "threads");
   if (threads != nullptr) facts.threads = static_cast<int64_t>(threads->number);
   const config::Value* build = json_member(&document.root, "mixtape");
@@ -98,6 +102,16 @@ void expect_file(const std::string& dir, const std::string& path, const std::str
   fail(ErrorKind::data, "E-REPLAY-CHANGED",
        message(path, ": the run in ", dir, " read it, and it is ", now.empty() ? "gone" : "another file now",
                " (run.json has its hash, ", hash, "): put back what was there, so that its steps can be replayed"));
+}
+
+/// Files that the configuration names count by their content: a policy, say.
+void expect_trajectory(const std::string& dir, const trainer::Trajectory& then, const trainer::Trajectory& now) {
+  if (then.empty()) return;
+  const std::vector<trainer::Change> changes = trainer::changes_between(then, now);
+  if (changes.empty()) return;
+  fail(ErrorKind::data, "E-REPLAY-CHANGED",
+       message("what decides the weights of the run in ", dir, " is not what it was (run.json has it; was -> now):\n",
+               trainer::text_of(changes), "\n  put back what was there, so that its steps can be replayed"));
 }
 
 std::string machine_note(const RunFacts& facts) {
@@ -168,6 +182,7 @@ Replay Replay::of_run(const std::string& dir, trainer::Progress& progress) {
                  pretrained.empty() ? "use the build that made the run" : "put back what was there"));
   }
   parts->trajectory = trainer::trajectory_of(parts->config, start);
+  expect_trajectory(run.path(), facts.trajectory, parts->trajectory);
   parts->note = inspect::machine_note(facts);
   return Replay(std::move(parts));
 }

@@ -40,6 +40,7 @@ LoggedRun read_run_log(const std::string& dir) {
     }
     const int64_t step = event.integer("step").value_or(0);
     run.last_step = std::max(run.last_step, step);
+    if (event.name == "diverged") run.diverged_at = step;
     if (event.name == "overflow") run.skips.push_back(skip_of(event, step));
     if (event.name == "change")
       run.changes.push_back({step, event.text("key"), event.text("before"), event.text("now")});

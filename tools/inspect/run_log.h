@@ -25,7 +25,8 @@ struct LoggedChange {
 struct LoggedRun {
   std::vector<LoggedSkip> skips;
   std::vector<LoggedChange> changes;
-  int64_t last_step = 0;  ///< that any event speaks of
+  int64_t last_step = 0;    ///< that any event speaks of
+  int64_t diverged_at = 0;  ///< the step at which the run ended with E-DIVERGED; 0: it did not
 };
 
 /// Reads DIR/log.jsonl. A last line that is cut, as a killed run leaves it, is passed over; any other that is no event

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "amp/ledger.h"
 #include "core/context.h"
@@ -29,7 +30,7 @@ WorkClass class_of(std::string_view name) {
   return WorkClass::other_math;
 }
 
-/// Takes steps of a configuration over the batches of its first epoch.
+/// Takes steps of a configuration over the first batches of its first epoch.
 class Stepper {
  public:
   Stepper(const config::Config& config, trainer::Progress& progress)
@@ -49,7 +50,8 @@ class Stepper {
   /// `profile` may be null.
   void step(Profile* profile) {
     const auto next = [&] {
-      data::Batch batch = loader_.batch(plan_, static_cast<size_t>((step_.steps() - 1) % std::ssize(plan_)));
+      const int64_t number = std::min(step_.steps() - 1, kWarmup);  // then always the same batch: steps compare
+      data::Batch batch = loader_.batch(plan_, static_cast<size_t>(number % std::ssize(plan_)));
       rows = batch.rows;
       tokens = batch.tokens;
       return batch;
@@ -89,26 +91,29 @@ Traffic traffic_of(Stepper& stepper) {
   return out;
 }
 
-void measure(SpeedRun& run, Stepper& stepper) {
+/// The fastest of so many steps: what else runs on a machine only ever adds time. 0 steps: as many as a second holds.
+void measure(SpeedRun& run, Stepper& stepper, int64_t steps) {
   using Clock = std::chrono::steady_clock;
-  Profile profile;
-  {
-    const ObserverGuard guard(profile.observer());
-    const Clock::time_point start = Clock::now();
-    while (run.steps < kMostSteps && (run.steps == 0 || Clock::now() - start < std::chrono::seconds(1))) {
-      stepper.step(&profile);
-      if (run.steps++ == 0) {
-        run.rows = stepper.rows;
-        run.tokens = stepper.tokens;
-      }
-    }
+  const Clock::time_point start = Clock::now();
+  const auto wanted = [&] {
+    return steps > 0 ? run.steps < steps
+                     : run.steps < kMostSteps && (run.steps == 0 || Clock::now() - start < std::chrono::seconds(1));
+  };
+  std::unique_ptr<Profile> fastest;
+  for (; wanted(); ++run.steps) {
+    auto profile = std::make_unique<Profile>();
+    const ObserverGuard guard(profile->observer());
+    stepper.step(profile.get());
+    if (!fastest || profile->seconds() < fastest->seconds()) fastest = std::move(profile);
   }
-  run.seconds = profile.seconds();
-  for (const trainer::ClassTimes& times : profile.classes()) {
+  run.rows = stepper.rows;
+  run.tokens = stepper.tokens;
+  run.seconds = fastest->seconds();
+  for (const trainer::ClassTimes& times : fastest->classes()) {
     run.class_seconds[static_cast<int>(class_of(times.name))] += times.sum();
   }
-  run.flops_wide = profile.flops(DType::f32);
-  run.flops_low = profile.flops(DType::bf16) + profile.flops(DType::f16);
+  run.flops_wide = fastest->flops(DType::f32);
+  run.flops_low = fastest->flops(DType::bf16) + fastest->flops(DType::f16);
 }
 
 /// What each override adds to the bytes of casts: the same step without it.
@@ -124,7 +129,7 @@ void find_cast_cause(SpeedRun& run, const config::Config& config, trainer::Progr
   }
 }
 
-SpeedRun measure_amp(const config::Config& config, const std::string& amp, trainer::Progress& progress) {
+SpeedRun measure_amp(const config::Config& config, const std::string& amp, int64_t steps, trainer::Progress& progress) {
   SpeedRun run;
   run.amp = amp;
   kernels::set_thread_count(static_cast<int>(config.threads));
@@ -133,7 +138,7 @@ SpeedRun measure_amp(const config::Config& config, const std::string& amp, train
     const Traffic traffic = traffic_of(stepper);
     run.bytes = traffic.bytes;
     run.cast_bytes = traffic.casts;
-    measure(run, stepper);
+    measure(run, stepper, steps);
   }
   if (amp != "off") find_cast_cause(run, config, progress);
   return run;
@@ -151,7 +156,10 @@ Speed measure_speed(const std::string& file, const std::vector<std::string>& set
   std::vector<config::Config> configs;
   for (const std::string& amp : amps) configs.push_back(amp_config(file, sets, amp));  // all faults before any work
   Speed speed;
-  for (size_t i = 0; i < amps.size(); ++i) speed.runs.push_back(measure_amp(configs[i], amps[i], progress));
+  for (size_t i = 0; i < amps.size(); ++i) {
+    const int64_t steps = speed.runs.empty() ? 0 : speed.runs.front().steps;  // as many tries for each
+    speed.runs.push_back(measure_amp(configs[i], amps[i], steps, progress));
+  }
   const SpeedMachine machine{.native_bf16 = kernels::gemm_native_bf16()};
   for (const SpeedRun& off : speed.runs) {
     for (const SpeedRun& low : speed.runs) {

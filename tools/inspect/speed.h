@@ -18,12 +18,12 @@ std::string_view name_of(WorkClass work);
 /// A step in one dtype.
 struct SpeedRun {
   std::string amp;    ///< "off", "bf16", "fp16"
-  int64_t steps = 0;  ///< that were measured; all figures are of one
+  int64_t steps = 0;  ///< that were measured; all figures are of the fastest
   double seconds = 0;
   double class_seconds[work_classes] = {};
   double flops_wide = 0, flops_low = 0;  ///< in products, by the dtype of their operands
   int64_t bytes = 0, cast_bytes = 0;     ///< moved by ops, both ways; of these by casts
-  int64_t rows = 0, tokens = 0;          ///< of the first measured batch
+  int64_t rows = 0, tokens = 0;          ///< of the measured batch
   std::string cast_cause;  ///< the op whose override makes the largest part of the casts, and its rule; "": none
   double cause_bytes = 0;  ///< that this override alone adds
 
@@ -44,7 +44,8 @@ struct SpeedMachine {
   bool native_bf16 = false;  ///< the matrix engine multiplies bf16 without going through f32
 };
 
-/// Measures a step of the configuration in each of `amps` ("off", "bf16", "fp16"), after a warm-up of two.
+/// Measures a step of the configuration in each of `amps` ("off", "bf16", "fp16"), after a warm-up of two: the same
+/// batch in each, as often, and the fastest counts.
 Speed measure_speed(const std::string& file, const std::vector<std::string>& sets, const std::vector<std::string>& amps,
                     trainer::Progress& progress);
 /// "bf16 does not pay: …" from the figures of both, or that it does.

@@ -20,6 +20,7 @@ std::string seconds_text(double seconds) {
 
 std::string speed_verdict(const SpeedRun& off, const SpeedRun& low, const SpeedMachine& machine) {
   const double gain = off.seconds / low.seconds;
+  if (low.flops_low == 0) return message(low.amp, " cannot pay: no product runs in 16 bits under this policy");
   if (gain >= kPays) return fmt::format("{} pays: {:.2f} times as fast as off", low.amp, gain);
   std::string why;
   const auto add = [&](const std::string& reason) { why += (why.empty() ? "" : "; ") + reason; };
@@ -33,7 +34,6 @@ std::string speed_verdict(const SpeedRun& off, const SpeedRun& low, const SpeedM
     add(fmt::format("casts move {:.0f} % of the bytes{}", 100 * low.cast_share(),
                     low.cast_cause.empty() ? "" : ": " + low.cast_cause));
   }
-  if (low.flops_low == 0) add("no product runs in 16 bits under this policy");
   if (why.empty())
     add(fmt::format("products take {:.0f} % of the time and are no faster", 100 * low.share(WorkClass::products)));
   return fmt::format("{} does not pay ({:.2f} times as fast as off): {}", low.amp, gain, why);

@@ -50,8 +50,12 @@ std::string seen_scale(const BreakLesson& l) {
 std::string seen_fixed_scale(const BreakLesson& l) {
   const std::string scale = power_or_decimal(l.options.scale);
   if (l.off.skipped == 0) {
-    return fmt::format("At the scale {} nothing overflows: both runs apply all {} steps. Try --scale 1e9.", scale,
-                       l.off.loss.size());
+    const std::string lost = percent(l.off.zero_gradients), kept = percent(l.on.zero_gradients);
+    return fmt::format(
+        "At the scale {} nothing overflows: both runs apply all {} steps. Of the gradients {} became 0 in fp16, with "
+        "the "
+        "dynamic scale {}. Try --scale 1e9 for a scale that is too high, and --scale 1e-9 for one too low.",
+        scale, l.off.loss.size(), lost, kept);
   }
   return fmt::format(
       "At the fixed scale {} gradients overflow in {} of {} steps, and each is skipped: the weights stay as they are. "
@@ -92,8 +96,9 @@ std::string seen_sigmoid(const BreakLesson& l) {
   const double floor = (std::log1p(std::exp(-1.0)) + std::log(2.0)) / 2;
   return fmt::format(
       "The loss takes a probability for a logit: what it sees as the probability of class 1 lies between {:.3f} and "
-      "{:.3f}, never below a half, so that everything is called class 1. Its loss cannot fall below {:.3f} on balanced "
-      "classes; with logits it ends at {:.3f}.",
+      "{:.3f}, never below a half, so that everything is called class 1. On balanced classes its loss cannot fall "
+      "below "
+      "{:.3f}, and a batch with more of class 1 is all that passes it; with logits the loss ends at {:.3f}.",
       l.off.lowest, l.off.highest, floor, last_loss(l.on));
 }
 

@@ -23,7 +23,7 @@ class Lint {
       : config_(config), task_(task), precision_(make_precision(config)), plan_(make_plan(config, task.train.rows())) {}
 
   std::vector<LintWarning> run() {
-    if (config_.amp.dtype == config::AmpDtype::fp16) scaling();
+    if (config_.amp.dtype == config::AmpDtype::fp16 && precision_.rule) scaling();
     if (precision_.rule) products();
     if (!precision_.rule && config_.amp.dtype != config::AmpDtype::off) no_guard();
     probabilities();
@@ -67,6 +67,13 @@ class Lint {
                    " and can fall no further: an overflow is skipped again and again"),
            high_floor ? "Set it to 1" : "Set it to 65536");
     }
+    const int64_t patience = precision_.scaler.max_consecutive_skips;
+    if (scale.dynamic && patience > 0 && scale.hysteresis >= patience) {
+      warn("W-LINT-IDLE-SCALE", "amp.hysteresis", message(scale.hysteresis),
+           message("the scale lets ", scale.hysteresis - 1, " overflows pass, and ", patience,
+                   " in a row end the run (amp.max_consecutive_skips): it never falls in time"),
+           "Set it to 2");
+    }
     if (config_.trainer.max_grad_norm == 0) {
       warn("W-LINT-NO-CLIP", "trainer.max_grad_norm", "0",
            "in fp16 a gradient just below 65504 is finite and moves every weight as far as it can", "Set it to 1");
@@ -94,8 +101,13 @@ class Lint {
 
   void probabilities() {
     const auto lifted = config_.amp.overrides.find("binary_cross_entropy");
-    if (lifted == config_.amp.overrides.end() || lifted->second == "banned") return;
-    warn("W-LINT-PROBABILITIES", "amp.overrides.binary_cross_entropy", lifted->second,
+    const bool overridden = lifted != config_.amp.overrides.end();
+    const bool own_file = config_.amp.policy.ends_with(".json");  // presets say what the systems do that they copy
+    if (!precision_.rule || (!overridden && !own_file)) return;
+    const Rule rule = precision_.rule->of(*find_op("binary_cross_entropy"));
+    if (rule == Rule::banned) return;
+    warn("W-LINT-PROBABILITIES", overridden ? "amp.overrides.binary_cross_entropy" : "amp.policy",
+         overridden ? std::string(name_of(rule)) : config_.amp.policy,
          "a loss of probabilities has gradients that 16 bits cannot hold, whatever the loss itself is computed in",
          "Leave it banned and use bce_with_logits");
   }

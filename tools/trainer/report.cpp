@@ -10,9 +10,10 @@ namespace {
 
 double per_second(int64_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
 
+/// The one that the sweep came to first: parameters stand in the order of the forward.
 std::string first_of(const std::vector<std::string>& names) {
   const int64_t more = std::ssize(names) - 1;
-  return names.empty() ? "nothing" : names.front() + (more > 0 ? message(" and ", more, " more") : "");
+  return names.empty() ? "nothing" : names.back() + (more > 0 ? message(" and ", more, " more") : "");
 }
 
 std::string plural(int64_t count, const char* what) { return message(count, " ", what, count == 1 ? "" : "s"); }

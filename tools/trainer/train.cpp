@@ -50,7 +50,10 @@ Json origins_json(const config::Config& config) {
 }
 
 /// run.json: what a person needs to tell whether two runs are the same.
-Json run_json(const config::Config& config, const models::BertClassifier& model, const std::string& start_weights) {
+Json run_json(const config::Config& config, const models::BertClassifier& model, const std::string& start_weights,
+              const Trajectory& trajectory) {
+  Json keys = Json::object();
+  for (const auto& [key, value] : trajectory) keys.set(key, value);
   return Json::object()
       .set("mixtape", build_json())
       .set("machine", machine_json())
@@ -59,6 +62,7 @@ Json run_json(const config::Config& config, const models::BertClassifier& model,
                            .set("data", data_hashes(config.task))
                            .set("vocabulary", hash_of_file(config.tokenizer.vocab))
                            .set("start_weights", start_weights))
+      .set("trajectory", std::move(keys))
       .set("origins", origins_json(config));
 }
 
@@ -116,7 +120,7 @@ TrainResult start(config::Config config, const std::string& dir, const TrainOpti
   Inputs inputs = read_inputs(config, dir, progress);
   const std::string start_weights = hash_of_tensors(inputs.model->parameters());
   Trajectory trajectory = trajectory_of(config, start_weights);
-  const Json about = run_json(config, *inputs.model, start_weights);
+  const Json about = run_json(config, *inputs.model, start_weights, trajectory);
   Trainer trainer({.config = config,
                    .tokenizer = inputs.tokenizer,
                    .model = *inputs.model,

@@ -274,7 +274,12 @@ EvaluateOptions Trainer::evaluation_of(const std::string& split) const {
 
 void Trainer::on_batch(const data::Batch&) {}
 
-void Trainer::backward(const Tensor& loss, const data::Batch&) { autograd::backward(scaler_.scale(loss)); }
+void Trainer::backward(const Tensor& loss, const data::Batch&) {
+  if (others_.empty())
+    autograd::backward(scaler_.scale(loss));  // the step looks anyway
+  else
+    scaler_.sweep(loss, optimizer());
+}
 
 void Trainer::on_gradients(const StepReport&) {}
 

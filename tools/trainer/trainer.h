@@ -115,7 +115,8 @@ class Trainer {
   /// Before the forward of each micro-batch; again when its step is tried again (amp.retry_overflow).
   virtual void on_batch(const data::Batch& batch);
   /// Makes the gradients of one micro-batch: `loss` is the sum of its items' losses over the items of the whole window.
-  /// Overriders use scaler() for every loss that they sweep, and forward() for another pass.
+  /// Overriders use scaler() for every loss that they sweep, and forward() for another pass; where there are more
+  /// scalers, GradScaler::sweep with optimizer(), so that each finds its own overflows.
   virtual void backward(const Tensor& loss, const data::Batch& batch);
   /// After the last backward of a step, while its gradients stand in the leaves.
   virtual void on_gradients(const StepReport& report);
