@@ -1,10 +1,9 @@
 #include "core/kernels/gemm.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "core/kernels/basic.h"
 #include "core/kernels/gemm_engine.h"
+#include "core/kernels/gemm_layout.h"
 #include "core/kernels/parallel.h"
 #include "core/kernels/plan.h"
 #include "core/storage.h"
@@ -12,73 +11,10 @@
 namespace mixtape::kernels {
 namespace {
 
-[[noreturn]] void fail_shapes(const View& a, const View& b, const View& c) {
-  fail(ErrorKind::internal, "E-GEMM",
-       message("gemm: ", a.shape.str(), " x ", b.shape.str(), " does not give ", c.shape.str()));
-}
-
-void check(const View& a, const View& b, const View& c, const GemmOptions& options) {
-  const int rank = c.shape.rank();
-  if (a.shape.rank() < 2 || b.shape.rank() < 2 || rank < 2) fail_shapes(a, b, c);
-  const int64_t m = c.shape[rank - 2], n = c.shape[rank - 1], k = a.shape.back();
-  if (a.shape[a.shape.rank() - 2] != m || b.shape[b.shape.rank() - 2] != k || b.shape.back() != n) fail_shapes(a, b, c);
-  const bool c_fits = c.dtype == a.dtype || c.dtype == wide(a.dtype);
-  if (a.dtype != b.dtype || !c_fits) {
-    fail(ErrorKind::internal, "E-GEMM",
-         message("gemm: ", name_of(a.dtype), " x ", name_of(b.dtype), " -> ", name_of(c.dtype)));
-  }
-  if (options.bias && (options.bias.dtype != wide(a.dtype) || !(options.bias.shape == Shape{n}))) {
-    fail(ErrorKind::internal, "E-GEMM", "gemm: the bias must be an f32 (f64) vector of n elements");
-  }
-  if (!c.device.is_cpu()) fail(ErrorKind::internal, "E-DEVICE", "gemm: this build multiplies on the CPU only");
-}
-
-// Batch axes in front of m·n become one list of products; where b has none, the rows of all batches become one matrix.
-struct Batched {
-  View a, b, c;
-};
-Batched align(const View& a, const View& b, const View& c) {
-  const auto widen = [&](const View& v, int64_t rows, int64_t columns) {
-    Shape target = c.shape;
-    target[c.shape.rank() - 2] = rows;
-    target[c.shape.rank() - 1] = columns;
-    return v.broadcast_to(target);
-  };
-  const int64_t m = c.shape[c.shape.rank() - 2], n = c.shape.back(), k = a.shape.back();
-  return {widen(a, m, k), widen(b, k, n), c};
-}
-
-bool rows_merge(const View& v) {
-  for (int axis = 0; axis + 2 < v.shape.rank(); ++axis) {
-    if (v.shape[axis] != 1 && v.strides[axis] != v.strides[axis + 1] * v.shape[axis + 1]) return false;
-  }
-  return true;
-}
-bool same_for_all_batches(const View& v) {
-  for (int axis = 0; axis + 2 < v.shape.rank(); ++axis) {
-    if (v.shape[axis] != 1 && v.strides[axis] != 0) return false;
-  }
-  return true;
-}
-View merged_rows(const View& v) {
-  View flat = v;
-  const int rank = v.shape.rank();
-  flat.shape = {v.numel() / std::max<int64_t>(v.shape.back(), 1), v.shape.back()};
-  flat.strides = {v.strides[rank - 2], v.strides[rank - 1]};
-  return flat;
-}
-View last_two(const View& v) {
-  View flat = v;
-  const int rank = v.shape.rank();
-  flat.shape = {v.shape[rank - 2], v.shape[rank - 1]};
-  flat.strides = {v.strides[rank - 2], v.strides[rank - 1]};
-  return flat;
-}
-
-// A stride along an axis of size 1 is never walked, but the engines read it as a leading dimension.
-bool is_row_major(const View& v) { return v.strides[1] == 1 && v.strides[0] >= v.shape[1]; }
-bool is_transposed(const View& v) { return v.strides[0] == 1 && v.strides[1] >= v.shape[0]; }
-bool has_unit_stride(const View& v) { return is_row_major(v) || is_transposed(v); }
+using gemm_layout::Batched;
+using gemm_layout::has_unit_stride;
+using gemm_layout::is_row_major;
+using gemm_layout::last_two;
 
 // Scratch from the caching allocator, kept while a thread works through its products.
 template <class M>
@@ -199,17 +135,16 @@ bool multiply_natively(const Batched& all, const GemmOptions& options) {
 }  // namespace
 
 void gemm(const View& a, const View& b, const View& c, const GemmOptions& options) {
-  check(a, b, c, options);
+  gemm_layout::check(a, b, c, options, "gemm");
+  if (!c.device.is_cpu()) fail(ErrorKind::internal, "E-DEVICE", "gemm: this build multiplies on the CPU only");
   if (c.numel() == 0) return;
-  Batched all = align(a, b, c);
+  Batched all = gemm_layout::align(a, b, c);
   if (all.a.shape.back() == 0) {  // an empty sum
     if (!options.accumulate) fill(c, 0.0);
     if (options.bias) add_scaled(c, 1.0, options.bias.broadcast_to(c.shape), 1.0, c);
     return;
   }
-  if (same_for_all_batches(all.b) && rows_merge(all.a) && rows_merge(all.c)) {
-    all = {merged_rows(all.a), last_two(all.b), merged_rows(all.c)};
-  }
+  all = gemm_layout::merge(all);
   if (multiply_natively(all, options)) return;
   a.dtype == DType::f64 ? multiply_through<double>(all, options) : multiply_through<float>(all, options);
 }
