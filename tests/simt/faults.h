@@ -16,6 +16,9 @@ inline constexpr Build this_build = Build::asan;
 inline constexpr Build this_build = Build::plain;
 #endif
 
+/// What the last line of the program counts.
+inline int faults_planted = 0, faults_found = 0;
+
 struct PlantedFault {
   const char* name;
   void (*run)();                   ///< prints what it found, or makes the process say it

@@ -13,8 +13,6 @@
 namespace mixtape::simt_tests {
 namespace {
 
-int found = 0, planted = 0;
-
 int run_fault(const std::string& name) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   for (const PlantedFault& fault : planted_faults()) {
@@ -31,7 +29,7 @@ int run_fault(const std::string& name) {
 TEST_CASE("every planted fault is found, with its place") {
   for (const PlantedFault& fault : planted_faults()) {
     if (std::find(fault.shows_in.begin(), fault.shows_in.end(), this_build) == fault.shows_in.end()) continue;
-    ++planted;
+    ++faults_planted;
     const std::string output = output_of_fault(fault.name);
     bool all = true;
     for (const std::string& words : fault.words) {
@@ -39,7 +37,7 @@ TEST_CASE("every planted fault is found, with its place") {
       all = false;
       CHECK_MESSAGE(false, std::string(fault.name), " does not say '", words, "', but:\n", output);
     }
-    found += all;
+    faults_found += all;
   }
 }
 
@@ -53,6 +51,6 @@ int main(int count, char** arguments) {
   const int status = doctest::Context(count, arguments).run();
   const simt_tests::Tally& tally = simt_tests::tally();
   std::printf("simt: %zu rows, %zu kernels, %d cases, planted faults found: %d of %d\n", tally.rows.size(),
-              simt::kernels_launched(), tally.cases, simt_tests::found, simt_tests::planted);
+              simt::kernels_launched(), tally.cases, simt_tests::faults_found, simt_tests::faults_planted);
   return status;
 }

@@ -97,6 +97,8 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
   if (!options().deferred) drain(queue);
 }
 
+void synchronize(cudaStream_t stream) { drain(stream ? *stream : runtime().standard); }
+
 void allow_shared_bytes(const void* kernel, size_t bytes) { runtime().shared_bytes[kernel] = bytes; }
 
 }  // namespace mixtape::simt
@@ -165,7 +167,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  drain(stream ? *stream : runtime().standard);
+  synchronize(stream);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {

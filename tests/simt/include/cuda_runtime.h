@@ -174,6 +174,8 @@ namespace mixtape::simt {
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel, size_t parameter_bytes);
 /// Runs `work` now, or when somebody waits for the stream.
 void enqueue(cudaStream_t stream, std::function<void()> work);
+/// Runs all work of a stream that waits.
+void synchronize(cudaStream_t stream);
 void allow_shared_bytes(const void* kernel, size_t bytes);
 /// How many different kernels have been launched.
 size_t kernels_launched();
