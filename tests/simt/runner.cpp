@@ -44,6 +44,7 @@ struct Thread {
   Index at;
   Wait wait;
   uint64_t value = 0, result = 0;  // of an exchange in the warp
+  uint64_t* values = nullptr;      // of all lanes, if this one wants them
   int source = 0;
   unsigned barriers = 0;  // of the block, so far
 };
@@ -276,6 +277,7 @@ void Runner::complete(int first, int count, int one) {
   };
   each([&](int lane, const Thread& thread) { ballot |= (thread.value & 1u) << lane; });
   each([&](int, Thread& thread) {
+    if (thread.values) each([&](int lane, const Thread& other) { thread.values[lane] = other.value; });
     if (thread.source < 0) {
       thread.result = ballot;
     } else if (where.mask >> thread.source & 1u) {
@@ -341,11 +343,12 @@ void barrier(const char* file, int line) {
 
 namespace {
 // Shuffles exchange registers and order no memory: only __syncwarp tells the race detector anything.
-uint64_t exchange(const Wait& where, uint64_t value, int source, void* sync) {
+uint64_t exchange(const Wait& where, uint64_t value, int source, void* sync, uint64_t* values = nullptr) {
   Thread& thread = runner().current();
   if (!(where.mask >> lane() & 1u)) runner().fail("is not in its own mask, in " + place(where));
   thread.value = value;
   thread.source = source;
+  thread.values = values;
   runner().wait(State::in_warp, where, sync);
   return thread.result;
 }
@@ -356,6 +359,9 @@ void warp_barrier(uint32_t mask, const char* file, int line) {
 }
 uint64_t warp_exchange(uint32_t mask, uint64_t value, int source, const char* file, int line) {
   return exchange({"__shfl_sync", file, line, mask}, value, source, nullptr);
+}
+void warp_values(uint64_t value, uint64_t (&all)[32], const char* file, int line) {
+  exchange({"__shfl_sync", file, line, 0xffffffffu}, value, -1, nullptr, all);
 }
 uint32_t warp_ballot(uint32_t mask, bool predicate, const char* file, int line) {
   return static_cast<uint32_t>(exchange({"__ballot_sync", file, line, mask}, predicate, -1, nullptr));

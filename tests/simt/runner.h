@@ -64,6 +64,8 @@ void barrier(const char* file, int line);
 void warp_barrier(uint32_t mask, const char* file, int line);
 /// `value` of lane `source` of those in `mask`, who all must come here.
 uint64_t warp_exchange(uint32_t mask, uint64_t value, int source, const char* file, int line);
+/// The values of all lanes of a whole warp, as 32 shuffles at once.
+void warp_values(uint64_t value, uint64_t (&all)[32], const char* file, int line);
 /// Bit i: lane i came with `predicate`.
 uint32_t warp_ballot(uint32_t mask, bool predicate, const char* file, int line);
 int lane();

@@ -1,4 +1,4 @@
-// The wrapper of the tensor cores: fragments of random matrices against the product in double.
+// The wrappers of the tensor cores and their twins: products against double, and what lanes get from shared memory.
 #include <doctest/doctest.h>
 
 #include "core/kernels/mma.cuh"
@@ -6,8 +6,6 @@
 
 namespace mixtape::simt_tests {
 namespace {
-
-using kernels::device::MmaFragments;
 
 template <class T>
 __device__ uint32_t neighbours(const T* first) {
@@ -18,16 +16,41 @@ __device__ uint32_t neighbours(const T* first) {
 template <class T, bool twin>
 __global__ void mma_kernel(const T* a, const T* b, float* d) {
   const int row = static_cast<int>(threadIdx.x) / 4, column = static_cast<int>(threadIdx.x) % 4 * 2;
-  MmaFragments f;
-  for (int i = 0; i < 4; ++i) f.a[i] = neighbours(a + (row + i % 2 * 8) * 16 + column + i / 2 * 8);
-  for (int i = 0; i < 2; ++i) f.b[i] = neighbours(b + row * 16 + column + i * 8);
-  for (int i = 0; i < 4; ++i) f.d[i] = d[(row + i / 2 * 8) * 8 + column + i % 2];
+  uint32_t left[4];
+  float sums[4];
+  for (int i = 0; i < 4; ++i) left[i] = neighbours(a + (row + i % 2 * 8) * 16 + column + i / 2 * 8);
+  const uint32_t low = neighbours(b + row * 16 + column), high = neighbours(b + row * 16 + column + 8);
+  for (int i = 0; i < 4; ++i) sums[i] = d[(row + i / 2 * 8) * 8 + column + i % 2];
   if constexpr (twin) {
-    kernels::device::mma_by_shuffles<T>(f);
+    kernels::device::mma_by_exchange<T>(left, low, high, sums);
   } else {
-    kernels::device::mma_m16n8k16<T>(f);
+    kernels::device::mma_m16n8k16<T>(left, low, high, sums);
   }
-  for (int i = 0; i < 4; ++i) d[(row + i / 2 * 8) * 8 + column + i % 2] = f.d[i];
+  for (int i = 0; i < 4; ++i) d[(row + i / 2 * 8) * 8 + column + i % 2] = sums[i];
+}
+
+/// One warp: four matrices [8, 8] that lie side by side in shared memory, as the fragments that lanes get of them.
+template <class T, bool transposed, bool twin>
+__global__ void load_kernel(const T* matrices, uint32_t* out) {
+  T* room = kernels::device::dynamic_shared<T>();
+  for (unsigned i = threadIdx.x; i < 8 * 32; i += 32) room[i] = matrices[i];
+  __syncthreads();
+  const T* mine = room + threadIdx.x % 8 * 32 + threadIdx.x / 8 * 8;
+  uint32_t four[4];
+  if constexpr (twin) {
+    kernels::device::load_matrices_by_exchange<T, transposed>(mine, four);
+  } else {
+    kernels::device::load_matrices<T, transposed>(mine, four);
+  }
+  for (unsigned m = 0; m < 4; ++m) out[threadIdx.x * 4 + m] = four[m];
+}
+
+/// Pairs of floats rounded, by one way and by the other.
+template <class T>
+__global__ void packed_kernel(const float* in, uint32_t* out) {
+  const float *low = in + 2 * threadIdx.x, *high = low + 1;
+  out[2 * threadIdx.x] = kernels::device::packed<T>(*low, *high);
+  out[2 * threadIdx.x + 1] = kernels::device::packed_by_hand<T>(*low, *high);
 }
 
 template <class T, bool twin>
@@ -51,6 +74,50 @@ void product_of() {
   });
 }
 
+std::vector<uint32_t> words_of(const DeviceBytes& bytes) {
+  const std::vector<char> read = bytes.read();
+  std::vector<uint32_t> words(read.size() / sizeof(uint32_t));
+  std::memcpy(words.data(), read.data(), read.size());
+  return words;
+}
+
+template <bool transposed, bool twin>
+void loads_of() {
+  std::vector<uint16_t> numbers_of(8 * 32);
+  for (size_t i = 0; i < numbers_of.size(); ++i) numbers_of[i] = static_cast<uint16_t>(i);
+  const DeviceBytes in(numbers_of.data(), numbers_of.size() * 2), out(nullptr, 32 * 4 * sizeof(uint32_t));
+  in_all_orders([&] {
+    out.reset();
+    kernels::device::launch(load_kernel<half, transposed, twin>, 1, 32, 8 * 32 * sizeof(half), nullptr,
+                            reinterpret_cast<const half*>(in.data()), reinterpret_cast<uint32_t*>(out.data()));
+    const std::vector<uint32_t> words = words_of(out);
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      for (uint32_t m = 0; m < 4; ++m) {
+        const uint32_t row = lane / 4, column = lane % 4 * 2;
+        const uint32_t one = transposed ? column * 32 + row : row * 32 + column, step = transposed ? 32 : 1;
+        CHECK(words[lane * 4 + m] == ((one + 8 * m) | (one + step + 8 * m) << 16));
+      }
+    }
+    ++tally().cases;
+  });
+}
+
+template <class T>
+void packs_of() {
+  std::vector<float> values{0.0f, -0.0f, 1.0f, 65504.0f, 65520.0f, 1e-8f, 3e38f, 0.1f, -7.77f, 1e-5f, 2049.0f, 257.0f};
+  values.resize(64, static_cast<float>(INFINITY));
+  const DeviceBytes in(values.data(), values.size() * 4), out(nullptr, 64 * sizeof(uint32_t));
+  kernels::device::launch(packed_kernel<T>, 1, 32, 0, nullptr, reinterpret_cast<const float*>(in.data()),
+                          reinterpret_cast<uint32_t*>(out.data()));
+  const std::vector<uint32_t> words = words_of(out);
+  for (size_t i = 0; i < 32; ++i) {
+    const uint32_t low = convert_to<T>(values[2 * i]).bits, high = convert_to<T>(values[2 * i + 1]).bits;
+    CHECK(words[2 * i] == (low | high << 16));
+    CHECK(words[2 * i + 1] == (low | high << 16));
+  }
+  ++tally().cases;
+}
+
 }  // namespace
 
 TEST_CASE("mma.sync m16n8k16 and its portable twin") {
@@ -58,6 +125,18 @@ TEST_CASE("mma.sync m16n8k16 and its portable twin") {
   product_of<bf16, false>();
   product_of<half, true>();
   product_of<bf16, true>();
+}
+
+TEST_CASE("matrices from shared memory as fragments, as they are and transposed") {
+  loads_of<false, false>();
+  loads_of<true, false>();
+  loads_of<false, true>();
+  loads_of<true, true>();
+}
+
+TEST_CASE("two floats in one register") {
+  packs_of<half>();
+  packs_of<bf16>();
 }
 
 }  // namespace mixtape::simt_tests
