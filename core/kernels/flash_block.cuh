@@ -10,7 +10,7 @@
 namespace mixtape::kernels::device {
 
 inline constexpr unsigned flash_threads = 128;
-inline constexpr unsigned flash_blocks = 2;  // at once on a multiprocessor: all 255 registers, without it nvcc spills
+inline constexpr unsigned flash_blocks = 2;  // at once on a multiprocessor: a thread may have 255 registers
 
 /// What the heads of a batch have in common, as ops::AttentionBlocks has it.
 struct AttentionHeads {

@@ -147,6 +147,7 @@ __device__ void multiply_rows(const Left<T, width>& left, const Tile<T, width>& 
   const int lane = lane_of_thread();
   if constexpr (std::is_same_v<T, float>) {
     const float* right = b.row(first + lane % 4 * 2);
+    MIXTAPE_UNROLL_BY_TWO
     for (int k = 0; k < width; k += 4) {
       const float4 above = *reinterpret_cast<const float4*>(left.mine + k);
       const float4 below = *reinterpret_cast<const float4*>(left.mine + left.below + k);
@@ -176,6 +177,7 @@ __device__ void multiply_add(const Left<T, chunk_rows>& left, const Tile<T, widt
                              float (&sums)[width / 8][4]) {
   const int lane = lane_of_thread();
   if constexpr (std::is_same_v<T, float>) {
+    MIXTAPE_UNROLL_BY_TWO
     for (int k = 0; k < chunk_rows; ++k) {
       const float above = left.mine[k], below = left.mine[left.below + k];
       const float* right = b.row(first + k) + lane % 4 * 2;

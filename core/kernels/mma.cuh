@@ -14,9 +14,11 @@
 #include "core/kernels/launch.cuh"
 
 #if defined(__CUDACC__)
-#define MIXTAPE_UNROLL _Pragma("unroll")  // arrays of registers need constant places
+#define MIXTAPE_UNROLL _Pragma("unroll")           // arrays of registers need constant places
+#define MIXTAPE_UNROLL_BY_TWO _Pragma("unroll 2")  // more of them than there are
 #else
 #define MIXTAPE_UNROLL
+#define MIXTAPE_UNROLL_BY_TWO
 #endif
 
 namespace mixtape::kernels::device {
