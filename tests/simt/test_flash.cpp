@@ -28,7 +28,7 @@ struct FlashBound {
       const double bound = of_magnitude * exact.magnitude[i] + least;
       if (std::abs(found[i] - exact.value[i]) <= bound) continue;
       ++wrong;
-      INFO(what, ", element ", i, ": ", found[i], ", expected ", exact.value[i], ", bound ", bound);
+      INFO(std::string(what), ", element ", i, ": ", found[i], ", expected ", exact.value[i], ", bound ", bound);
       CHECK(false);
     }
   }
