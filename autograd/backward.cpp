@@ -25,6 +25,14 @@ Tensor sum_of(const Tensor& a, const Tensor& b, bool create_graph) {
   return out;
 }
 
+// That of the gradients that arrived: the sweep's roots and their seeds share one, and so do the inputs of each op.
+Device device_of(const Tensors& dys) {
+  for (const Tensor& dy : dys) {
+    if (dy) return dy.device();
+  }
+  return {};
+}
+
 // Adds to a leaf's pair. `raw` is immutable once shared; a second sweep at another scale rescales it exactly.
 void add_to_leaf(const Tensor& leaf, const Tensor& arriving, const Tensor& rows, double scale) {
   Gradient& gradient = leaf.leaf().gradient;
@@ -154,7 +162,7 @@ class Sweep {
   void step(Node& node, Tensors dys) {
     if (node.freed)
       fail_tape("backward: the graph at " + node.place() + " was freed by an earlier sweep: pass retain_graph");
-    if (!node.op->backward) fail_tape("backward: " + node.place() + " has no backward");
+    if (!node.op->backward && !node.op->device_backward) fail_tape("backward: " + node.place() + " has no backward");
     for (int i = 0; i < dys.size(); ++i) {
       if (!dys[i]) continue;
       if (const auto sink = node_sinks_.find({&node, i}); sink != node_sinks_.end()) sink->second = dys[i];
@@ -168,7 +176,7 @@ class Sweep {
     }
     const Tensors gradients = [&] {
       const Working working(observer_, node.op->info->name);
-      return node.op->backward(node.attrs.get(), grads);
+      return node.op->backward_on(device_of(dys))(node.attrs.get(), grads);
     }();
     check(node, grads, gradients);
     if (observer_ && observer_->on_backward) {
@@ -269,6 +277,11 @@ void check_roots(const Tensors& outputs, const Tensors& seeds) {
     if (!outputs[i].requires_grad())
       fail_tape("backward: the loss has no graph (no leaf requires a gradient, or it was made under NoGradGuard)");
     if (!(seeds[i].shape() == outputs[i].shape())) fail_tape("backward: a seed's shape differs from its output's");
+    if (!(seeds[i].device() == outputs[i].device())) {
+      fail(ErrorKind::internal, "E-DEVICE-MIXED",
+           message("backward: a seed lies on ", name_of(seeds[i].device()), ", its output on ",
+                   name_of(outputs[i].device()), ": move one of them with to()"));
+    }
   }
 }
 

@@ -9,11 +9,18 @@
 namespace mixtape::autograd {
 namespace {
 
-[[noreturn]] void fail_input(const OpSchema& op, int i, const std::string& what) {
+[[noreturn]] void fail_input(const OpSchema& op, int i, const std::string& what, const char* code = "E-DTYPE") {
   const std::string path = scope_path(context().scope.get());
-  fail(ErrorKind::internal, "E-DTYPE",
+  fail(ErrorKind::internal, code,
        message(op.info->name, ": input '", op.info->inputs[i].name, "' ", what,
                path.empty() ? "" : " (in " + path + ")"));
+}
+
+[[noreturn]] void fail_devices(const OpSchema& op, const Tensors& in, int i) {
+  fail_input(op, i,
+             message("lies on ", name_of(in[i].device()), ", the first input on ", name_of(in[0].device()),
+                     ": move one of them with to()"),
+             "E-DEVICE-MIXED");
 }
 
 void check_inputs(const OpSchema& op, const Tensors& in) {
@@ -27,7 +34,7 @@ void check_inputs(const OpSchema& op, const Tensors& in) {
     if (in[i] ? false : !info.inputs[i].optional) fail_input(op, i, "is absent");
     if (!in[i]) continue;
     const DType dtype = in[i].dtype();
-    if (!(in[i].device() == in[0].device())) fail_input(op, i, "lies on another device than the first input");
+    if (!(in[i].device() == in[0].device())) fail_devices(op, in, i);
     switch (info.inputs[i].role) {
       case Role::index:
         if (dtype != DType::i64) fail_input(op, i, message("is an index and must be i64, got ", name_of(dtype)));
@@ -229,7 +236,7 @@ Tensors call(const OpSchema& op, const void* attrs, Tensors in) {
   {
     const Working working(observer, op.info->name);
     runs = allocate(metas, in, recording, out);
-    if (runs) op.forward(attrs, views_of(in), views_of(out));  // 3 run
+    if (runs) op.forward_on(in[0].device())(attrs, views_of(in), views_of(out));  // 3 run
   }
   if (recording) record(op, attrs, in, metas, out);  // 4 record, after the casts
   Tensors results;

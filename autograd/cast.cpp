@@ -19,6 +19,7 @@ struct Cast {
       .any_dtype = true,
       .wide_dy = true,  // the way back ends in the source's dtype: a no-op when already there
       .twice = true,
+      .any_device = true,
       .doc = "x in another dtype, rounded once to nearest even; a parameter's 16-bit cast aliases its shadow"};
 
   Metas infer(const Infer& in) const {
@@ -47,8 +48,11 @@ const Register<Cast> cast_row;
 struct ParameterThrough {
   DType low = DType::bf16;
 
-  static constexpr OpInfo info{
-      .name = "cast", .precision = Rule::keep, .inputs = {Input{.name = "x", .wide_grad = true}}, .twice = true};
+  static constexpr OpInfo info{.name = "cast",
+                               .precision = Rule::keep,
+                               .inputs = {Input{.name = "x", .wide_grad = true}},
+                               .twice = true,
+                               .any_device = true};
   Metas infer(const Infer& in) const { return {{.shape = in.shape(0), .dtype = DType::f32}}; }
   void forward(const Views& in, const Views& out) const {
     if (is_low(in[0].dtype)) return kernels::copy(in[0], out[0]);
@@ -63,8 +67,11 @@ struct ParameterThrough {
 
 // Internal to the sweep, not a row: users add with ops::add.
 struct Accumulate {
-  static constexpr OpInfo info{
-      .name = "accumulate", .precision = Rule::widest, .inputs = {Input{"a"}, Input{"b"}}, .twice = true};
+  static constexpr OpInfo info{.name = "accumulate",
+                               .precision = Rule::widest,
+                               .inputs = {Input{"a"}, Input{"b"}},
+                               .twice = true,
+                               .any_device = true};
   Metas infer(const Infer& in) const { return {{.shape = in.shape(0), .dtype = in.out()}}; }
   void forward(const Views& in, const Views& out) const { kernels::add_scaled(in[0], 1.0, in[1], 1.0, out[0]); }
   Tensors backward(Grads& g) const { return {g.dy(), g.dy()}; }

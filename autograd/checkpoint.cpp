@@ -50,7 +50,7 @@ const OpSchema& schema() {
   static const OpSchema checkpoint = [] {
     OpSchema s{};
     s.info = &info;
-    s.backward = &backward_by_recompute;
+    s.backward = s.device_backward = &backward_by_recompute;
     return s;
   }();
   return checkpoint;

@@ -22,6 +22,8 @@ class Allocator {
   virtual void free(void* block, size_t bytes) = 0;
   virtual MemoryStats stats() const = 0;
   virtual void reset_peak() = 0;
+  /// Gives back to the system what is cached.
+  virtual void release_cached() = 0;
 };
 
 /// The process-wide CPU allocator: size classes (four per power of two) with free lists; never clears memory.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace mixtape {
 
@@ -13,5 +14,6 @@ struct Device {
   bool is_cpu() const { return kind == DeviceKind::cpu; }
   friend bool operator==(Device, Device) = default;
 };
+std::string name_of(Device device);  ///< "cpu", "cuda:0"
 
 }  // namespace mixtape

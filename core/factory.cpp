@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/device_module.h"
 #include "core/kernels/basic.h"
 #include "core/kernels/parallel.h"
 
@@ -66,6 +67,7 @@ Tensor from_bools(const std::vector<bool>& values, const Shape& shape) {
 }
 
 std::vector<double> to_vector(const Tensor& tensor) {
+  if (!tensor.device().is_cpu()) return to_vector(to(tensor, {}));
   std::vector<double> values(static_cast<size_t>(tensor.numel()));
   View out = tensor.view();
   out.data = values.data();
@@ -120,12 +122,22 @@ Tensor copy_of(const Tensor& tensor, DType dtype) {
   return out;
 }
 
+Tensor to(const Tensor& tensor, Device device) {
+  if (tensor.device() == device) return tensor;
+  const Tensor packed = tensor.contiguous() ? tensor : copy_of(tensor);
+  const Tensor out = empty(packed.shape(), packed.dtype(), device);
+  const size_t bytes = static_cast<size_t>(packed.numel() * size_of(packed.dtype()));
+  DeviceBackend& backend = device_backend(device.is_cpu() ? tensor.device() : device);
+  backend.copy_bytes(out.storage().data(), device, packed.view().data, tensor.device(), bytes);
+  return out;
+}
+
 void assign(const Tensor& target, const Tensor& source) {
   if (!(target.shape() == source.shape())) {
     fail(ErrorKind::internal, "E-SHAPE",
          message("assign: the target has shape ", target.shape().str(), ", the source ", source.shape().str()));
   }
-  kernels::copy(source.view(), target.view());
+  kernels::copy(to(source, target.device()).view(), target.view());
   target.storage().bump_version();
 }
 

@@ -20,7 +20,7 @@ Tensor scalar(double value, DType dtype = DType::f32);  ///< rank 0
 Tensor from(const std::vector<double>& values, const Shape& shape, DType dtype = DType::f32);
 Tensor from_ints(const std::vector<int64_t>& values, const Shape& shape);  ///< i64
 Tensor from_bools(const std::vector<bool>& values, const Shape& shape);
-/// All elements in row-major order, widened to double. Works for every dtype and layout.
+/// All elements in row-major order, widened to double. Works for every dtype, layout and device.
 std::vector<double> to_vector(const Tensor& tensor);
 /// Standard normal × std + mean (Box and Muller, 1958), a pure function of the coordinates.
 Tensor randn(const Shape& shape, const RngCoordinates& at, double std = 1.0, double mean = 0.0,
@@ -29,6 +29,8 @@ Tensor rand_uniform(const Shape& shape, const RngCoordinates& at, double low, do
 /// A contiguous copy; never on the tape. `dtype` converts, rounding once.
 Tensor copy_of(const Tensor& tensor, DType dtype);
 inline Tensor copy_of(const Tensor& tensor) { return copy_of(tensor, tensor.dtype()); }
+/// The tensor itself where it lies on `device`, else a contiguous copy there; never on the tape. Waits where it copies.
+Tensor to(const Tensor& tensor, Device device);
 /// Writes `source` into `target`'s bytes (converting) and bumps its version: loading weights, never for users' maths.
 void assign(const Tensor& target, const Tensor& source);
 

@@ -46,6 +46,12 @@ Arg typed(const Shape& shape, std::vector<double> values, DType dtype) {
 
 }  // namespace
 
+void OpSchema::fail_no_kernel(Device device) const {
+  mixtape::fail(ErrorKind::internal, "E-DEVICE-KERNEL",
+                message(info->name, ": has no kernel for ", name_of(device), place(),
+                        ": move its inputs with to(), or compile the op as device code"));
+}
+
 std::string_view name_of(Rule rule) { return rule_names[static_cast<size_t>(rule)]; }
 std::string_view name_of(Role role) { return role_names[static_cast<size_t>(role)]; }
 bool parse_rule(std::string_view name, Rule& out) {
@@ -154,6 +160,15 @@ void register_op(OpSchema& schema, const char* file) {
   table().push_back(&schema);
   std::sort(table().begin(), table().end(),
             [](const OpSchema* a, const OpSchema* b) { return a->info->name < b->info->name; });
+}
+
+const OpSchema* add_device_functions(const OpSchema& compiled) {
+  const OpSchema* row = find_op(compiled.info->name);
+  if (!row || row->attrs_bytes != compiled.attrs_bytes) return nullptr;
+  OpSchema& own = const_cast<OpSchema&>(*row);  // registered by register_op, which was given it to change
+  own.device_forward = compiled.device_forward;
+  own.device_backward = compiled.device_backward;
+  return row;
 }
 }  // namespace detail
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/device_row.h"
 #include "core/tensor.h"
 
 namespace mixtape {
@@ -93,6 +94,7 @@ struct OpInfo {
   bool variadic = false;          ///< any number of inputs, all like the last one listed
   bool wide_dy = false;           ///< backward takes an f32 gradient of a 16-bit output as it comes
   bool twice = false;             ///< its backward can be differentiated again
+  bool any_device = false;        ///< uses no loops of formulas: the CPU's functions serve the tensors of a device too
   std::string_view doc = {};
 };
 
@@ -182,17 +184,41 @@ class Grads;
 class Node;
 }  // namespace autograd
 
+using ForwardFunction = void (*)(const void* attrs, const Views& in, const Views& out);
+using BackwardFunction = Tensors (*)(const void* attrs, autograd::Grads& grads);
+
 /// An operator with its type erased: function pointers over `const void*` attributes.
 struct OpSchema {
   const OpInfo* info;
   Metas (*infer)(const void* attrs, const Infer& in);
-  void (*forward)(const void* attrs, const Views& in, const Views& out);
-  Tensors (*backward)(const void* attrs, autograd::Grads& grads);  ///< null: not differentiable
+  ForwardFunction forward;
+  BackwardFunction backward;  ///< null: not differentiable
   std::shared_ptr<const void> (*clone)(const void* attrs);
   std::vector<AnySample> (*samples)();
   Arrays (*oracle)(const void* attrs, const Arrays& in);  ///< the outputs in double precision, by another formula
   int id = -1;                                            ///< place in the registry, -1 outside it
   const char* file = "";                                  ///< the op's source file
+  size_t attrs_bytes = 0;
+  /// The same two for the tensors of a device; null until a module of device code has brought them
+  /// (core/device_module.h).
+  ForwardFunction device_forward = nullptr;
+  BackwardFunction device_backward = nullptr;
+
+  /// What runs for tensors of `device`. Throws E-DEVICE-KERNEL where there is nothing: no row falls back on the CPU.
+  ForwardFunction forward_on(Device device) const {
+    return device.is_cpu() && forward ? forward : of_device(device, device_forward);
+  }
+  BackwardFunction backward_on(Device device) const {
+    return device.is_cpu() && backward ? backward : of_device(device, device_backward);
+  }
+
+ private:
+  template <class Function>
+  Function of_device(Device device, Function function) const {
+    if (device.is_cpu() || !function) fail_no_kernel(device);
+    return function;
+  }
+  [[noreturn]] void fail_no_kernel(Device device) const;
 };
 
 /// What an op file must define.
@@ -232,14 +258,16 @@ constexpr OpSchema make_schema() {
   OpSchema schema{};
   schema.info = &Op::info;
   schema.infer = [](const void* a, const Infer& in) { return static_cast<const Op*>(a)->infer(in); };
-  schema.forward = [](const void* a, const Views& in, const Views& out) {
+  ForwardFunction forward = [](const void* a, const Views& in, const Views& out) {
     static_cast<const Op*>(a)->forward(in, out);
   };
+  BackwardFunction backward = nullptr;
   if constexpr (Differentiable<Op>) {
-    schema.backward = [](const void* a, autograd::Grads& g) -> Tensors {
-      return static_cast<const Op*>(a)->backward(g);
-    };
+    backward = [](const void* a, autograd::Grads& g) -> Tensors { return static_cast<const Op*>(a)->backward(g); };
   }
+  if (!is_device_code) schema.forward = forward, schema.backward = backward;
+  if (is_device_code || Op::info.any_device) schema.device_forward = forward, schema.device_backward = backward;
+  schema.attrs_bytes = sizeof(Op);
   schema.clone = [](const void* a) -> std::shared_ptr<const void> {
     return std::make_shared<const Op>(*static_cast<const Op*>(a));
   };
@@ -249,10 +277,15 @@ constexpr OpSchema make_schema() {
 }
 template <class Op>
 inline OpSchema schema_storage = make_schema<Op>();
+template <class Op>
+inline const OpSchema* row_of_program = nullptr;  // in device code: what the program knows this row by
 }  // namespace detail
 
 template <Operator Op>
 const OpSchema& schema_of() {
+  if constexpr (detail::is_device_code) {
+    if (detail::row_of_program<Op>) return *detail::row_of_program<Op>;
+  }
   return detail::schema_storage<Op>;
 }
 
@@ -267,12 +300,21 @@ std::string_view nearest_op(std::string_view name);
 
 namespace detail {
 void register_op(OpSchema& schema, const char* file);
-}
+/// The program's row of that name gets the functions; null when it has none, or one with other attributes.
+const OpSchema* add_device_functions(const OpSchema& compiled);
+}  // namespace detail
+
 /// At namespace scope of an op file: `static const Register<Gelu> gelu_row;` adds it to the table. Duplicate names
-/// throw.
+/// throw. In device code: to the list that a module hands to the program.
 template <Operator Op>
 struct Register {
-  explicit Register(const char* file = __builtin_FILE()) { detail::register_op(detail::schema_storage<Op>, file); }
+  explicit Register([[maybe_unused]] const char* file = __builtin_FILE()) {
+#if defined(MIXTAPE_DEVICE_MODULE)
+    detail::device_rows().push_back({&detail::schema_storage<Op>, &detail::row_of_program<Op>});
+#else
+    detail::register_op(detail::schema_storage<Op>, file);
+#endif
+  }
 };
 
 // --- observing ---

@@ -1,13 +1,13 @@
 #include "core/storage.h"
 
 #include "core/allocator.h"
+#include "core/device_module.h"
 #include "core/error.h"
 
 namespace mixtape {
 namespace {
 Allocator& allocator_of(Device device) {
-  if (device.is_cpu()) return cpu_allocator();
-  fail(ErrorKind::internal, "E-DEVICE", "this build has no CUDA backend: tensors live on the CPU");
+  return device.is_cpu() ? cpu_allocator() : device_backend(device).allocator(device);
 }
 }  // namespace
 

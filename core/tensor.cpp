@@ -79,6 +79,10 @@ void Tensor::set_node(std::shared_ptr<autograd::Node> node, int output_index) {
 void Tensor::fail_absent() { fail(ErrorKind::internal, "E-TENSOR", "an absent tensor was used where one is needed"); }
 
 void Tensor::check_type(DType wanted) const {
+  if (!device().is_cpu()) {
+    fail(ErrorKind::internal, "E-DEVICE-MIXED",
+         message("data: the tensor lies on ", name_of(device()), ": copy it to the CPU with to()"));
+  }
   if (dtype() != wanted) {
     fail(ErrorKind::internal, "E-DTYPE",
          message("data: the tensor is ", name_of(dtype()), ", it was read as ", name_of(wanted)));

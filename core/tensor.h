@@ -42,7 +42,8 @@ class Tensor {
   bool contiguous() const { return is_contiguous(shape(), strides()); }
   View view() const;
 
-  /// First element as T (the dtype's own type); for contiguous CPU tensors an array.
+  /// First element as T (the dtype's own type); for contiguous tensors an array. Throws E-DEVICE-MIXED for a tensor of
+  /// a device, whose memory the host must not touch.
   template <class T>
   T* data() const {
     check_type(dtype_of<T>);

@@ -32,4 +32,10 @@ struct View {
 };
 using Views = Small<View, 4>;
 
+/// Whether no view lies on another device than the CPU; absent ones do not.
+template <class... V>
+bool on_cpu(const V&... views) {
+  return (views.device.is_cpu() && ...);
+}
+
 }  // namespace mixtape

@@ -92,6 +92,10 @@ struct Reference {
 void check_kinds(const OpSchema& op, const std::vector<AnySample>& samples, Checks& checks);
 void check_oracle(const Case& c, Checks& checks);
 void check_forward(const Case& c, DType dtype, const Reference& ref, Checks& checks);
+/// How far the gradients of a production dtype may lie from `dx`, the f64 ones for these seeds.
+Numbers backward_bound(const Case& c, DType dtype, const Reference& ref, const Numbers& dx, const Tensors& seeds);
+/// A gradient with the same numbers, every second element of a longer block.
+Tensor spread_out(const Tensor& seed);
 /// Analytic f64 gradients against differences.
 void check_gradient(const Case& c, const Reference& ref, Checks& checks);
 /// The production kernel's backward against the f64 one.

@@ -68,8 +68,6 @@ void check_gradient(const Case& c, const Reference& ref, Checks& checks) {
   });
 }
 
-namespace {
-
 // eps_dx·|dx| + 4(8+n)·eps_acc·(|dx| + Σ|J||dy| + Σ|∂dx/∂x||x|), plus 2·eps_saved·(|dx| + Σ|J||dy|) where an output is
 // saved low, and eps_dx times the same for each rounding inside; n = outputs that the input element moves.
 Numbers backward_bound(const Case& c, DType dtype, const Reference& ref, const Numbers& dx, const Tensors& seeds) {
@@ -110,8 +108,6 @@ Tensor spread_out(const Tensor& seed) {
   assign(spread, seed);
   return spread;
 }
-
-}  // namespace
 
 void check_backward(const Case& c, DType dtype, const Reference& ref, Checks& checks) {
   checks.run(label(c, "backward", dtype), [&] {

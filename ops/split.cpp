@@ -46,15 +46,16 @@ struct Split {
     const int along = normalize_axis(axis, whole.rank(), "split");
     if (const Tensor all = g.create_graph() ? Tensor() : side_by_side(g, along)) return {all};
     DType dtype = g.meta(0).dtype;
+    Device device;
     for (int i = 0; i < pieces(); ++i) {
-      if (g.dy(i)) dtype = widest(dtype, g.dy(i).dtype());
+      if (g.dy(i)) dtype = widest(dtype, g.dy(i).dtype()), device = g.dy(i).device();
     }
     Tensors dys;
     for (int i = 0; i < pieces(); ++i) {
       Shape piece = whole;
       piece[along] = sizes[static_cast<size_t>(i)];
       // An absent gradient is a single zero, read everywhere: nothing of the piece's size is filled for it.
-      dys.push_back(g.dy(i) ? g.dy(i) : expand(full({}, 0.0, dtype), piece));
+      dys.push_back(g.dy(i) ? g.dy(i) : expand(full({}, 0.0, dtype, device), piece));
     }
     return {concat(dys, along)};
   }

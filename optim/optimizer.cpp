@@ -27,6 +27,7 @@ void check_parameters(const NamedTensors& parameters) {
       fail(ErrorKind::internal, "E-OPTIM-PARAMETER", message("optimizer: parameter '", *n, "' ", why));
     };
     if (!tensor) refuse("is an absent tensor");
+    if (!tensor.device().is_cpu()) refuse("lies on a device: so far it is updated on the CPU alone");
     if (!is_float(tensor.dtype())) refuse(message("is ", name_of(tensor.dtype()), ", expected a float dtype"));
     if (!tensor.contiguous()) refuse("is not contiguous: make it a tensor of its own, not a view");
     if (!seen.insert(tensor.identity()).second) refuse("comes twice: it would be updated twice a step");

@@ -57,7 +57,7 @@ def main():
     codes, exits = set(), {}
     for folder in FOLDERS:
         for file in sorted((ROOT / folder).rglob("*")):
-            if file.suffix in (".h", ".cpp"):
+            if file.suffix in (".h", ".cpp", ".cuh", ".cu"):
                 more, kinds = raised(without_comments(file.read_text(encoding="utf-8")))
                 codes |= more
                 for code, values in kinds.items():

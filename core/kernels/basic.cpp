@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/device_module.h"
 #include "core/kernels/blocks.h"
 #include "core/kernels/loops.h"
 #include "core/kernels/parallel.h"
@@ -114,6 +115,7 @@ void census_any(const View& in, int64_t start, int64_t n, Census& part) {
 }  // namespace
 
 void fill(const View& out, double value) {
+  if (!on_cpu(out)) return device_backend(out.device).fill(out, value);
   const int64_t filled = std::min(block_size, out.numel());
   double values[block_size];
   std::fill_n(values, filled, value);
@@ -131,6 +133,7 @@ void fill(const View& out, double value) {
 }
 
 void copy(const View& in, const View& out) {
+  if (!on_cpu(out, in)) return device_backend("copy", {&out, &in}).copy(in, out);
   if (in.dtype != out.dtype) {
     const bool wide = needs_double(in.dtype) || needs_double(out.dtype);
     return wide ? copy_through<double>(in, out) : copy_through<float>(in, out);
@@ -143,11 +146,18 @@ void copy(const View& in, const View& out) {
   }
 }
 
-void scale(const View& in, double factor, const View& out) { blend_any(in, factor, nullptr, 0, out); }
+void scale(const View& in, double factor, const View& out) {
+  if (!on_cpu(out, in)) return device_backend("scale", {&out, &in}).scale(in, factor, out);
+  blend_any(in, factor, nullptr, 0, out);
+}
 
-void add_scaled(const View& a, double fa, const View& b, double fb, const View& out) { blend_any(a, fa, &b, fb, out); }
+void add_scaled(const View& a, double fa, const View& b, double fb, const View& out) {
+  if (!on_cpu(out, a, b)) return device_backend("add_scaled", {&out, &a, &b}).add_scaled(a, fa, b, fb, out);
+  blend_any(a, fa, &b, fb, out);
+}
 
 Census census(const View& in) {
+  if (!on_cpu(in)) return device_backend(in.device).census(in);
   if (!in.contiguous()) fail(ErrorKind::internal, "E-KERNEL", "census reads contiguous tensors");
   constexpr int64_t piece = 1 << 14;
   const int64_t total = in.numel(), pieces = (total + piece - 1) / piece;

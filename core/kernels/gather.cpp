@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/device_module.h"
 #include "core/error.h"
 #include "core/kernels/basic.h"
 #include "core/kernels/blocks.h"
@@ -196,6 +197,7 @@ void sum_elements_as(const View& in, const View& index, int axis, const View& ou
 }  // namespace
 
 void check_indices(const View& index, int64_t size, std::string_view op) {
+  if (!on_cpu(index)) return;
   const IndexList list(index);
   for (int64_t i = 0; i < list.size(); ++i) {
     if (list[i] >= 0 && list[i] < size) continue;
@@ -211,6 +213,9 @@ void check_indices(const View& index, int64_t size, std::string_view op) {
 
 void gather_rows(const View& source, const View& index, const View& out) {
   if (out.numel() == 0) return;
+  if (!on_cpu(out, source, index)) {
+    return device_backend("gather_rows", {&out, &source, &index}).gather_rows(source, index, out);
+  }
   const IndexList list(index);
   const RowWalk walk(out, source, block_size);
   MoveBlock move = convert_block;
@@ -231,6 +236,9 @@ void gather_rows(const View& source, const View& index, const View& out) {
 }
 
 void sum_rows(const View& in, const View& index, const View& out, int64_t skipped) {
+  if (!on_cpu(out, in, index)) {
+    return device_backend("sum_rows", {&out, &in, &index}).sum_rows(in, index, out, skipped);
+  }
   fill(out, 0.0);
   sum_segments(in, TouchedRows::Sorted(IndexList(index), out.shape[0], skipped), out, false);
 }
@@ -243,6 +251,9 @@ void TouchedRows::sum(const View& in, const View& out) const { sum_segments(in, 
 
 void gather_elements(const View& source, const View& index, int axis, const View& out) {
   if (out.numel() == 0) return;
+  if (!on_cpu(out, source, index)) {
+    return device_backend("gather_elements", {&out, &source, &index}).gather_elements(source, index, axis, out);
+  }
   const LineWalk walk(out, index, source, axis);
   for_bits(out.dtype, [&](auto unit) {
     using Unit = decltype(unit);
@@ -258,6 +269,9 @@ void gather_elements(const View& source, const View& index, int axis, const View
 }
 
 void sum_elements(const View& in, const View& index, int axis, const View& out) {
+  if (!on_cpu(out, in, index)) {
+    return device_backend("sum_elements", {&out, &in, &index}).sum_elements(in, index, axis, out);
+  }
   Shape covered = index.shape;
   covered[axis] = out.shape[axis];
   if (!(covered == out.shape) || in.numel() == 0) fill(out, 0.0);

@@ -1,12 +1,12 @@
 // Rows picked by an index on a GPU, and the sums that are their way back: the rows that add up to one are brought
-// together by a stable sort, and each sum is taken in the order of the index. No atomics on floats, so no luck.
+// together by a stable sort, and each sum is taken in the order of the index. No atomics on floats, so no luck. Float
+// matrices move four columns at a time; what else kernels::gather_rows takes, one element at a time (pick.cuh).
 #pragma once
 
 #include "core/kernels/gather.h"
 #include "core/kernels/loops.h"
 
-#include "core/kernels/place.cuh"
-#include "core/kernels/sort.cuh"
+#include "core/kernels/pick.cuh"
 
 namespace mixtape::kernels::device {
 
@@ -51,12 +51,13 @@ __global__ void gather_kernel(RowsOf table, RowsOf out, const int64_t* index, Di
   }
 }
 
-/// As kernels::gather_rows, of float matrices [v, n] and [count, n].
+/// As kernels::gather_rows, which has checked nothing of the index.
 inline void gather_rows(const View& source, const View& index, const View& out, cudaStream_t stream = nullptr) {
   if (out.numel() == 0) return;
-  if (!index.contiguous()) fail(ErrorKind::internal, "E-DEVICE", "the index of gather_rows must be contiguous");
+  const IndexList list(index, stream);
+  if (!is_float_matrix(source) || !is_float_matrix(out)) return pick_rows(source, list, out, stream);
   const RowsOf table(source), target(out);
-  const int64_t* places = index.as<const int64_t>();
+  const int64_t* places = list.data();
   const auto start = [&](auto kernel, int width) {
     const int64_t columns = target.n / width;
     launch(kernel, grid_for(target.count * columns, 256), 256, 0, stream, table, target, places, Divider(columns));
@@ -98,19 +99,20 @@ __global__ void row_keys_kernel(const int64_t* index, int64_t count, int64_t row
   order[i] = static_cast<uint32_t>(i);
 }
 
-/// As kernels::sum_rows, of float matrices [count, n] and [v, n]; fewer than 2^31 rows each.
+/// As kernels::sum_rows; fewer than 2^31 rows each.
 inline void sum_rows(const View& in, const View& index, const View& out, int64_t skipped = -1,
                      cudaStream_t stream = nullptr) {
   if (out.numel() == 0) return;
-  if (!index.contiguous()) fail(ErrorKind::internal, "E-DEVICE", "the index of sum_rows must be contiguous");
-  const RowsOf source(in), target(out);
-  const int64_t count = index.numel();
+  const IndexList list(index, stream);
+  const int64_t count = list.size(), rows = out.shape[0];
   SortedPairs pairs(count, stream);
   if (count > 0) {
-    launch(row_keys_kernel<>, static_cast<unsigned>((count + 255) / 256), 256, 0, stream, index.as<const int64_t>(),
-           count, target.count, skipped, pairs.keys(), pairs.values());
-    pairs.sort(static_cast<uint32_t>(target.count));
+    launch(row_keys_kernel<>, static_cast<unsigned>((count + 255) / 256), 256, 0, stream, list.data(), count, rows,
+           skipped, pairs.keys(), pairs.values());
+    pairs.sort(static_cast<uint32_t>(rows));
   }
+  if (!is_float_matrix(in) || !is_float_matrix(out)) return sum_picked_rows(in, pairs, count, out, stream);
+  const RowsOf source(in), target(out);
   const auto start = [&](auto kernel, int width) {
     const int64_t wanted = (target.n / width + warp_threads - 1) / warp_threads * warp_threads;
     const unsigned threads = static_cast<unsigned>(wanted < 256 ? wanted : 256);

@@ -13,7 +13,8 @@
 namespace mixtape::kernels {
 
 /// Throws E-INDEX "<op>: index 7 at [0, 3] is outside [0, 5)" for the first index, in row-major order, that does not
-/// lie in [0, size).
+/// lie in [0, size). A device's indices are not looked at, which would make the host wait: there one outside picks NaN
+/// (0 of an integer type), and a gradient adds to nothing.
 void check_indices(const View& index, int64_t size, std::string_view op);
 
 /// out[i, …] = source[index[i], …]: source [v, …], index of n elements in any shape, out [n, …]. Where the dtypes
@@ -23,7 +24,8 @@ void gather_rows(const View& source, const View& index, const View& out);
 /// `skipped`. Rounded once to out's dtype.
 void sum_rows(const View& in, const View& index, const View& out, int64_t skipped = -1);
 
-/// The rows of a table of `size` that an index names, sorted once: sum_rows without those that stay 0.
+/// The rows of a table of `size` that an index names, sorted once: sum_rows without those that stay 0. On the CPU only:
+/// how many rows there are, the host would have to wait for.
 class TouchedRows {
  public:
   TouchedRows(const View& index, int64_t size, int64_t skipped = -1);

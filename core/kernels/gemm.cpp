@@ -1,5 +1,6 @@
 #include "core/kernels/gemm.h"
 
+#include "core/device_module.h"
 #include "core/error.h"
 #include "core/kernels/basic.h"
 #include "core/kernels/gemm_engine.h"
@@ -136,8 +137,8 @@ bool multiply_natively(const Batched& all, const GemmOptions& options) {
 
 void gemm(const View& a, const View& b, const View& c, const GemmOptions& options) {
   gemm_layout::check(a, b, c, options, "gemm");
-  if (!c.device.is_cpu()) fail(ErrorKind::internal, "E-DEVICE", "gemm: this build multiplies on the CPU only");
   if (c.numel() == 0) return;
+  if (!on_cpu(a, b, c, options.bias)) return device_backend("gemm", {&c, &a, &b, &options.bias}).gemm(a, b, c, options);
   Batched all = gemm_layout::align(a, b, c);
   if (all.a.shape.back() == 0) {  // an empty sum
     if (!options.accumulate) fill(c, 0.0);

@@ -22,6 +22,11 @@ bool any_f64(const Operand* operands, int count) {
 
 void collect_views(const Operand* operands, int count, View* views) {
   if (count > max_operands) fail(ErrorKind::internal, "E-KERNEL", "a loop has too many operands");
+  for (int k = 0; k < count; ++k) {
+    if (!operands[k].view.device.is_cpu()) {
+      fail(ErrorKind::internal, "E-DEVICE-KERNEL", "a loop that was compiled for the CPU got a device's tensor");
+    }
+  }
   for (int k = 0; k < count; ++k) views[k] = operands[k].view;
 }
 

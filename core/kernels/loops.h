@@ -51,14 +51,14 @@ inline Operand write(const View& view) {
   return operand;
 }
 /// An operand [n] of `rows` to which each row adds: the formula gets an array that other rows added to before it. The
-/// sum's order is fixed: by pieces of `rows`, whoever walks them. CPU only.
+/// sum's order is fixed: by pieces of `rows`, whoever walks them.
 inline Operand sum_rows_into(const View& view) {
   Operand operand(view);
   operand.sums = true;
   return operand;
 }
 /// A read operand of `rows`: row r reads row index[r] of a table [v, n]. `index` is i64 [rows.., 1], broadcasts to the
-/// rows, and must be in range. CPU only.
+/// rows, and must be in range; on a device one that is not picks NaN.
 inline Operand picked_rows(const View& table, const View& index) {
   Operand operand(index);
   operand.table = table;
@@ -194,28 +194,35 @@ RowFormula row_formula(const F& f) {
 
 }  // namespace mixtape::kernels
 
-#if defined(__CUDACC__)
+// Which machines the loops below know: the CPU; in a module of device code (MIXTAPE_DEVICE_MODULE) the device alone, so
+// that nothing of a row can fall back; in tests that nvcc compiles, both.
+#if defined(MIXTAPE_DEVICE_MODULE)
+#define MIXTAPE_LOOPS device_only
+#elif defined(__CUDACC__)
+#define MIXTAPE_LOOPS with_device
+#else
+#define MIXTAPE_LOOPS host_only
+#endif
+#if defined(MIXTAPE_DEVICE_MODULE) || defined(__CUDACC__)
 #include "core/kernels/loops.cuh"
 #endif
 
 namespace mixtape::kernels {
 
-// Under nvcc these templates know a second machine; another inline namespace keeps the linker from taking one for the
-// other.
-#if defined(__CUDACC__)
-inline namespace with_device {
-#else
-inline namespace host_only {
-#endif
+inline namespace MIXTAPE_LOOPS {  // keeps the linker from taking one for the other
 
 /// out[i] = f(in[i]…): inputs (views or random coordinates) broadcast to the shape of `out`.
 template <class F, class... In>
 void map(const F& f, const View& out, const In&... in) {
   const Operand operands[] = {out, in...};
+#if defined(MIXTAPE_DEVICE_MODULE)
+  device::map<F, sizeof...(In)>(f, operands);
+#else
 #if defined(__CUDACC__)
   if (!out.device.is_cpu()) return device::map<F, sizeof...(In)>(f, operands);
 #endif
   detail::run_map(detail::block_formula<F, sizeof...(In)>(f), operands, 1 + sizeof...(In));
+#endif
 }
 
 /// out = the sum of f(in…) over the axes of `full_shape` along which `out` broadcasts, accumulated in M in a fixed
@@ -223,10 +230,14 @@ void map(const F& f, const View& out, const In&... in) {
 template <class F, class... In>
 void fold(const F& f, const Shape& full_shape, const View& out, const In&... in) {
   const Operand operands[] = {out, in...};
+#if defined(MIXTAPE_DEVICE_MODULE)
+  device::fold<F, sizeof...(In)>(f, full_shape, operands);
+#else
 #if defined(__CUDACC__)
   if (!out.device.is_cpu()) return device::fold<F, sizeof...(In)>(f, full_shape, operands);
 #endif
   detail::run_fold(detail::block_formula<F, sizeof...(In)>(f), full_shape, operands, 1 + sizeof...(In));
+#endif
 }
 
 /// Calls f(lanes, n, row, operand…) for each row: the last axis of `full_shape`, of size n. Every operand is an array
@@ -235,10 +246,14 @@ void fold(const F& f, const Shape& full_shape, const View& out, const In&... in)
 template <class F, class... Op>
 void rows(const F& f, const Shape& full_shape, const Op&... operand) {
   const Operand operands[] = {operand...};
+#if defined(MIXTAPE_DEVICE_MODULE)
+  device::rows<F, sizeof...(Op)>(f, full_shape, operands);
+#else
 #if defined(__CUDACC__)
   if (!operands[0].view.device.is_cpu()) return device::rows<F, sizeof...(Op)>(f, full_shape, operands);
 #endif
   detail::run_rows(detail::row_formula<F, sizeof...(Op)>(f), full_shape, operands, sizeof...(Op));
+#endif
 }
 
 /// What a gradient that passes unchanged is summed by.
@@ -249,5 +264,5 @@ struct Identity {
   }
 };
 
-}  // namespace host_only / with_device
+}  // namespace MIXTAPE_LOOPS
 }  // namespace mixtape::kernels

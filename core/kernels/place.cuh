@@ -12,6 +12,7 @@ struct Place {
   void* data;  ///< of an operand that picks: the index
   const void* table;
   int64_t table_stride;  ///< from row to row of the table
+  int64_t table_rows;
   int64_t inner_stride;  ///< along a row, or along the innermost axis of a map
   RngCoordinates draw;
   DType dtype;
@@ -137,14 +138,26 @@ Places<count> places_of(const Operand* operands) {
     const Operand& o = operands[k];
     const View& v = o.view;
     const View& values = o.picks ? o.table : v;
+    if ((v && v.device.is_cpu()) || (values && values.device.is_cpu())) {
+      fail(ErrorKind::internal, "E-DEVICE-MIXED", "a device's loop got a tensor of the CPU: move it with to()");
+    }
     if (values && values.dtype == DType::f64) {
-      fail(ErrorKind::internal, "E-DEVICE", "f64 is for gradient checks on the CPU");
+      fail(ErrorKind::internal, "E-DEVICE-DTYPE",
+           "a device's loops compute in f32: f64 is for gradient checks on the CPU");
     }
     const bool statistic = v && !o.random && !o.picks && !o.sums && (v.shape.rank() == 0 || v.shape.back() == 1);
     const int64_t inner = values && !statistic && !o.random ? values.strides.back() : 1;
-    places.at[k] = {
-        v.data,   o.table.data, o.picks ? o.table.strides[0] : 0, inner, o.draw, values.dtype, o.writes, o.sums,
-        o.random, statistic};
+    places.at[k] = {v.data,
+                    o.table.data,
+                    o.picks ? o.table.strides[0] : 0,
+                    o.picks ? o.table.shape[0] : 0,
+                    inner,
+                    o.draw,
+                    values.dtype,
+                    o.writes,
+                    o.sums,
+                    o.random,
+                    statistic};
   }
   return places;
 }

@@ -102,7 +102,11 @@ struct RowStage {
       return;
     }
     const bool picks = p.table != nullptr;
-    if (picks) at = static_cast<const int64_t*>(p.data)[at] * p.table_stride;
+    if (picks) {
+      const int64_t picked = static_cast<const int64_t*>(p.data)[at];
+      if (picked < 0 || picked >= p.table_rows) return lose(k, to);  // a GPU's indices are not looked at before
+      at = picked * p.table_stride;
+    }
     if (at == loaded[k]) return;
     loaded[k] = at;
     if (p.statistic) {
@@ -110,6 +114,10 @@ struct RowStage {
     } else {
       load_row(picks ? p.table : p.data, p.dtype, at, p.inner_stride, n, to);
     }
+  }
+  __device__ void lose(int k, float* to) {
+    loaded[k] = -1;
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) to[i] = static_cast<float>(NAN);
   }
   __device__ void put(int k, int64_t at) {
     const Place& p = places.at[k];

@@ -1,0 +1,77 @@
+# The module of device code, which the program loads when a device is asked for (core/device_module.h).
+#
+# MIXTAPE_CUDA=AUTO adds the target mixtape_cuda where nvcc is found, built when somebody asks for it; ON makes it part of
+# the whole; OFF leaves it out.
+set(MIXTAPE_CUDA "AUTO" CACHE STRING "the module for NVIDIA GPUs: AUTO (target mixtape_cuda, where nvcc is), ON or OFF")
+set(MIXTAPE_CUDA_ARCHITECTURES "90a" CACHE STRING "compute capabilities to compile for; of the last one PTX is kept too")
+
+# What is compiled as device code: every op, whose loops are then launches, and what a device needs beside them.
+function(mixtape_device_sources output)
+  file(GLOB ops CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ops/*.cpp)
+  list(FILTER ops EXCLUDE REGEX "/(optest[^/]*|attention(_blocks)?)\\.cpp$")  # attention has no device kernel yet
+  set(backend ${CMAKE_SOURCE_DIR}/core/kernels/backend.cu)
+  set_source_files_properties(${backend} PROPERTIES LANGUAGE CXX)  # where the device-on-CPU runner takes it
+  set(${output} ${ops} ${backend} PARENT_SCOPE)
+endfunction()
+
+# Lets a module that is loaded later find core and autograd in this program.
+function(mixtape_export_core target)
+  target_link_options(${target} PRIVATE "LINKER:--dynamic-list=${CMAKE_SOURCE_DIR}/cmake/exports.list")
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.list)
+endfunction()
+
+# Objects of all sources, eight of which nvcc compiles at a time: most of its time goes into headers.
+function(mixtape_cuda_objects nvcc output)
+  mixtape_device_sources(sources)
+  set(codes "")
+  foreach(architecture ${MIXTAPE_CUDA_ARCHITECTURES})
+    list(APPEND codes -gencode=arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+  list(APPEND codes -gencode=arch=compute_${architecture},code=compute_${architecture})
+  set(objects "")
+  list(LENGTH sources count)
+  math(EXPR last "(${count} - 1) / 8")
+  foreach(batch RANGE ${last})
+    math(EXPR first "${batch} * 8")
+    list(SUBLIST sources ${first} 8 files)
+    set(text "")
+    foreach(file ${files})
+      string(APPEND text "#include \"${file}\"\n")
+    endforeach()
+    set(unit ${CMAKE_BINARY_DIR}/cuda/batch_${batch}.cu)
+    file(CONFIGURE OUTPUT ${unit} CONTENT "${text}" @ONLY)
+    add_custom_command(OUTPUT ${unit}.o DEPENDS ${unit} DEPFILE ${unit}.d VERBATIM COMMENT "Compiling as CUDA: batch ${batch}"
+      COMMAND ${nvcc} -std=c++20 -O3 -DNDEBUG -DMIXTAPE_DEVICE_MODULE ${codes} -I${CMAKE_SOURCE_DIR}
+        -Xcompiler=-fPIC,-fvisibility=hidden,-fopenmp,-ffp-contract=off -Werror all-warnings
+        -MD -MF ${unit}.d -c ${unit} -o ${unit}.o)
+    list(APPEND objects ${unit}.o)
+  endforeach()
+  set(${output} ${objects} PARENT_SCOPE)
+endfunction()
+
+function(mixtape_add_cuda_module)
+  if(NOT MIXTAPE_CUDA MATCHES "^(AUTO|ON|OFF)$")
+    message(FATAL_ERROR "MIXTAPE_CUDA=${MIXTAPE_CUDA}: must be AUTO, ON or OFF")
+  endif()
+  find_program(MIXTAPE_NVCC nvcc HINTS /usr/local/cuda/bin)
+  if(MIXTAPE_CUDA STREQUAL "OFF" OR (MIXTAPE_CUDA STREQUAL "AUTO" AND (NOT MIXTAPE_NVCC OR MIXTAPE_SANITIZE)))
+    return()
+  endif()
+  if(NOT MIXTAPE_NVCC)
+    message(FATAL_ERROR "MIXTAPE_CUDA=ON, but nvcc was not found: put it into the PATH, or set MIXTAPE_NVCC")
+  endif()
+  get_filename_component(toolkit ${MIXTAPE_NVCC} REALPATH)
+  get_filename_component(toolkit ${toolkit}/../.. ABSOLUTE)
+  find_library(MIXTAPE_CUDART cudart_static HINTS ${toolkit}/lib64 REQUIRED)
+  mixtape_cuda_objects(${MIXTAPE_NVCC} objects)
+  add_library(mixtape_cuda MODULE ${objects})
+  set_target_properties(mixtape_cuda PROPERTIES LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+  target_link_libraries(mixtape_cuda PRIVATE ${MIXTAPE_CUDART} ${CMAKE_DL_LIBS} rt pthread)
+  # Whatever else is static in it stays in it.
+  target_link_options(mixtape_cuda PRIVATE LINKER:--exclude-libs,ALL)
+  if(MIXTAPE_CUDA STREQUAL "AUTO")
+    set_target_properties(mixtape_cuda PROPERTIES EXCLUDE_FROM_ALL ON)
+  else()
+    install(TARGETS mixtape_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
+endfunction()

@@ -1,0 +1,268 @@
+// The op table on the device-on-CPU runner: every row by way of the module of device code, its values and gradients
+// beside those of the CPU. `--op NAME` (may be repeated) for single rows; README.md.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "autograd/cast.h"
+#include "core/allocator.h"
+#include "core/device_module.h"
+#include "core/kernels/parallel.h"
+#include "ops/optest_checks.h"
+#include "tests/simt/device_checks.h"
+#include "tests/simt/faults.h"
+#include "tests/simt/include/cuda_runtime.h"
+#include "tests/simt/memory.h"
+
+namespace mixtape::simt_tests {
+namespace {
+
+using optest::Case;
+using optest::Checks;
+using optest::Layout;
+using optest::Numbers;
+
+// Rows that must not have a device function yet; every other row must.
+constexpr std::string_view without_kernel[] = {"attention"};
+
+constexpr DType production[] = {DType::f32, DType::bf16, DType::f16};
+constexpr Layout layouts[] = {Layout::contiguous, Layout::reversed, Layout::sliced};
+
+int cases = 0;
+
+Tensors on_device(const Tensors& tensors) {
+  Tensors moved;
+  for (const Tensor& tensor : tensors) moved.push_back(as_laid_on_device(tensor));
+  return moved;
+}
+
+Tensors inputs(const Case& c, DType dtype, Layout layout) {
+  Tensors in;
+  for (int i = 0; i < c.inputs_count(); ++i) {
+    in.push_back(c.input(i, dtype, c.sample.args[static_cast<size_t>(i)].strided ? layout : Layout::contiguous));
+  }
+  return in;
+}
+
+bool same_bits(const Numbers& a, const Numbers& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+/// Calls f in every order of blocks and threads: what it gives must have the same bits in each.
+template <class F>
+Numbers in_each_order(Checks& checks, const F& f) {
+  Numbers first;
+  bool same = true;
+  for (const simt::Order order : {simt::Order::forward, simt::Order::reverse, simt::Order::shuffled}) {
+    const bool deferred = order == simt::Order::shuffled;
+    const simt::OptionsGuard guard({.order = order, .seed = 7, .deferred = deferred, .guard = true});
+    Numbers found = f();
+    if (order == simt::Order::forward) {
+      first = std::move(found);
+    } else {
+      same = same && same_bits(found, first);
+    }
+    device_backend(the_device).synchronize();
+    device_backend(the_device).allocator(the_device).release_cached();
+  }
+  checks.expect(same, "another order of blocks and threads gives other bits");
+  ++cases;
+  return first;
+}
+
+/// What the device may differ from the CPU by where nothing better is known: docs/device.md.
+Numbers wide_bound(const Numbers& host, DType dtype, size_t terms) {
+  double largest = 0;
+  for (const double value : host) largest = std::max(largest, std::isfinite(value) ? std::abs(value) : 0);
+  const double sums = 4 * (8 + static_cast<double>(terms)) * eps(DType::f32) * std::max(largest, 1.0);
+  Numbers bound;
+  for (const double value : host) bound.push_back(2 * eps(dtype) * std::abs(value) + sums);
+  return bound;
+}
+
+Numbers no_bound(const Numbers& host) { return Numbers(host.size()); }
+
+/// How far a row's results may lie from those in f64, as the op table's own tests say; a program under a sanitizer,
+/// which looks for other things, has no time to work that out and compares with the CPU's.
+struct Expected {
+  Numbers y, dx, y_bound, dx_bound;
+  Tensors seeds;
+};
+Expected by_reference(const Case& c, DType dtype) {
+  const optest::Reference ref(c, dtype, true);
+  Expected e;
+  e.seeds = optest::make_seeds(c.run(ref.inputs));
+  e.y = ref.y;
+  e.y_bound = ref.forward_bound(c.run(c.inputs(dtype))[0].dtype());
+  if (!c.op.backward) return e;
+  e.dx = optest::gradients(c, ref.inputs, e.seeds);
+  e.dx_bound = optest::backward_bound(c, dtype, ref, e.dx, e.seeds);
+  return e;
+}
+Expected by_the_cpu(const Case& c, DType dtype) {
+  const Tensors in = c.inputs(dtype), out = c.run(in);
+  Expected e;
+  e.seeds = optest::make_seeds(out);
+  e.y = optest::flatten(out);
+  size_t terms = 1;
+  for (int i = 0; i < in.size(); ++i) terms += in[i] ? static_cast<size_t>(in[i].numel()) : 0;
+  const bool exact = autograd::is_cast(c.op);
+  e.y_bound = exact ? no_bound(e.y) : wide_bound(e.y, out[0].dtype(), terms);
+  if (!c.op.backward) return e;
+  e.dx = optest::gradients(c, in, e.seeds);
+  e.dx_bound = exact ? no_bound(e.dx) : wide_bound(e.dx, dtype, terms);
+  return e;
+}
+Expected expected(const Case& c, DType dtype) {
+  return this_build == Build::plain && !autograd::is_cast(c.op) ? by_reference(c, dtype) : by_the_cpu(c, dtype);
+}
+
+void check_values(const Case& c, DType dtype, const Expected& e, Checks& checks) {
+  for (const Layout layout : layouts) {
+    if (layout != Layout::contiguous && (this_build != Build::plain && dtype != DType::f32)) continue;
+    checks.run(optest::label(c, message("forward, layout ", static_cast<int>(layout)), dtype), [&] {
+      DType got = dtype;
+      const Tensors in = inputs(c, dtype, layout);
+      const Numbers y = in_each_order(checks, [&] {
+        const Tensors out = c.run(on_device(in));
+        got = out[0].dtype();
+        return optest::flatten(out);
+      });
+      checks.within(y, e.y, e.y_bound, optest::largest(got));
+    });
+  }
+}
+
+void check_gradients(const Case& c, DType dtype, const Expected& e, Checks& checks) {
+  for (const bool strided : {false, true}) {
+    if (strided && this_build != Build::plain && dtype != DType::f32) continue;
+    checks.run(optest::label(c, strided ? "backward, strided" : "backward", dtype), [&] {
+      const Tensors in = inputs(c, dtype, strided ? Layout::reversed : Layout::contiguous), out = c.run(in);
+      Tensors seeds;
+      for (int o = 0; o < out.size(); ++o) {
+        const Tensor seed = copy_of(e.seeds[o], out[o].dtype());
+        seeds.push_back(strided ? optest::spread_out(seed) : seed);
+      }
+      const Numbers dx = in_each_order(checks, [&] { return optest::gradients(c, on_device(in), on_device(seeds)); });
+      checks.within(dx, e.dx, e.dx_bound, optest::largest(dtype));
+    });
+  }
+}
+
+// The backward of a row that can be differentiated twice, as ops on the device.
+void check_recorded(const Case& c, const Expected& e, Checks& checks) {
+  checks.run(optest::label(c, "recorded backward", DType::f32), [&] {
+    const auto recorded = [&](const Tensors& in, const Tensors& seeds) {
+      Tensors leaves, wanted;
+      for (int i = 0; i < in.size(); ++i) {
+        leaves.push_back(c.is_float_input(i) ? in[i].detach().set_requires_grad() : in[i]);
+        if (c.is_float_input(i)) wanted.push_back(leaves[i]);
+      }
+      Numbers all;
+      const Tensors found = autograd::grad(c.run(leaves), wanted, {.create_graph = true}, seeds);
+      for (int i = 0; i < found.size(); ++i) {
+        const Numbers values = found[i] ? to_vector(found[i]) : Numbers(static_cast<size_t>(wanted[i].numel()));
+        all.insert(all.end(), values.begin(), values.end());
+      }
+      return all;
+    };
+    const Tensors in = c.inputs(DType::f32), out = c.run(in);
+    Tensors seeds;
+    for (int o = 0; o < out.size(); ++o) seeds.push_back(copy_of(e.seeds[o], out[o].dtype()));
+    Numbers bound = e.dx_bound;
+    for (double& value : bound) value *= 4;  // several ops, each of which rounds
+    const Numbers host = recorded(in, seeds);
+    checks.within(in_each_order(checks, [&] { return recorded(on_device(in), on_device(seeds)); }), host, bound, 1e300);
+  });
+}
+
+// Integers and booleans pass through, on both machines the same.
+void check_moved(const Case& c, Checks& checks) {
+  checks.run(message("sample ", c.index, ", integers"), [&] {
+    const Tensors in = c.inputs(DType::f32);
+    const Numbers host = optest::flatten(c.run(in));
+    const Numbers device = in_each_order(checks, [&] { return optest::flatten(c.run(on_device(in))); });
+    checks.expect(same_bits(device, host), "other numbers than the CPU's");
+  });
+}
+
+void check_sample(const Case& c, Checks& checks) {
+  if (!c.sample.error.empty()) return;
+  const bool from_f64 = autograd::is_cast(c.op) && !is_float(c.run(c.inputs(DType::f32))[0].dtype());
+  if (!c.has_float_data() || from_f64) return check_moved(c, checks);
+  for (const DType dtype : production) {
+    if (this_build != Build::plain && dtype == DType::f16) continue;  // the code of bf16
+    checks.run(optest::label(c, "reference", dtype), [&] {
+      const Expected e = expected(c, dtype);
+      check_values(c, dtype, e, checks);
+      if (!c.op.backward) return;
+      check_gradients(c, dtype, e, checks);
+      if (dtype == DType::f32 && c.op.info->twice && this_build == Build::plain) check_recorded(c, e, checks);
+    });
+  }
+}
+
+bool may_lack_kernel(const OpSchema& op) {
+  return std::find(std::begin(without_kernel), std::end(without_kernel), op.info->name) != std::end(without_kernel);
+}
+bool has_kernel(const OpSchema& op) { return op.device_forward && (op.device_backward || !op.backward); }
+
+void check_row(const OpSchema& op, optest::Report& report) {
+  Checks checks(report);
+  checks.at("row");
+  if (may_lack_kernel(op)) {
+    return checks.expect(!has_kernel(op), "has a device function now: take it off the list without_kernel");
+  }
+  checks.expect(has_kernel(op), "has no device function");
+  if (!has_kernel(op)) return;
+  const std::vector<AnySample> samples = op.samples();
+  for (size_t i = 0; i < samples.size(); ++i) check_sample(Case(op, samples[i], static_cast<int>(i)), checks);
+}
+
+int run_table(const std::vector<std::string_view>& wanted) {
+  int rows = 0, passed = 0, failed = 0;
+  std::string lacking;
+  const auto tell = [&](const optest::Report& report) {
+    std::printf("%-24s %5d passed %3zu failed\n", report.op.c_str(), report.passed, report.failures.size());
+    const size_t shown = std::min<size_t>(report.failures.size(), 20);
+    for (size_t i = 0; i < shown; ++i) std::printf("    %s\n", report.failures[i].c_str());
+    std::fflush(stdout);
+    passed += report.passed;
+    failed += static_cast<int>(report.failures.size());
+  };
+  if (wanted.empty()) {
+    optest::Report report{"tensors", 0, {}};
+    check_device_tensors(report);
+    tell(report);
+  }
+  for (const OpSchema* op : registry()) {
+    if (!has_kernel(*op)) lacking += message(lacking.empty() ? "" : ", ", op->info->name);
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), op->info->name) == wanted.end()) continue;
+    optest::Report report{std::string(op->info->name), 0, {}};
+    check_row(*op, report);
+    tell(report);
+    ++rows;
+  }
+  std::printf("simt ops: %d rows, %zu kernels, %d cases, without a device function: %s; %d passed, %d failed\n", rows,
+              simt::kernels_launched(), cases, lacking.empty() ? "none" : lacking.c_str(), passed, failed);
+  return failed == 0 && rows > 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace mixtape::simt_tests
+
+int main(int count, char** arguments) {
+  using namespace mixtape;
+  std::vector<std::string_view> wanted;
+  for (int i = 1; i + 1 < count; i += 2) {
+    if (std::strcmp(arguments[i], "--op") == 0) wanted.emplace_back(arguments[i + 1]);
+  }
+  if (static_cast<int>(wanted.size()) * 2 + 1 != count) {
+    std::fprintf(stderr, "usage: %s [--op NAME]...\n", arguments[0]);
+    return 2;
+  }
+  kernels::set_thread_count(1);  // the race detector does not see OpenMP's barriers
+  simt::explain_faults();
+  load_device_module(MIXTAPE_SIMT_MODULE);
+  return simt_tests::run_table(wanted);
+}
