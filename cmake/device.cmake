@@ -8,8 +8,8 @@ set(MIXTAPE_CUDA_ARCHITECTURES "90a" CACHE STRING "compute capabilities to compi
 # What is compiled as device code: every op, whose loops are then launches, and what a device needs beside them.
 function(mixtape_device_sources output)
   file(GLOB ops CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ops/*.cpp)
-  list(FILTER ops EXCLUDE REGEX "/(optest[^/]*|attention(_blocks)?)\\.cpp$")  # attention has no device kernel yet
-  set(backend ${CMAKE_SOURCE_DIR}/core/kernels/backend.cu)
+  list(FILTER ops EXCLUDE REGEX "/(optest[^/]*|attention_blocks)\\.cpp$")
+  set(backend ${CMAKE_SOURCE_DIR}/core/kernels/backend.cu ${CMAKE_SOURCE_DIR}/ops/attention_blocks.cu)
   set_source_files_properties(${backend} PROPERTIES LANGUAGE CXX)  # where the device-on-CPU runner takes it
   set(${output} ${ops} ${backend} PARENT_SCOPE)
 endfunction()

@@ -91,7 +91,7 @@ Numbers backward_bound(const Case& c, DType dtype, const Reference& ref, const N
       const double size = std::abs(dx[k]);
       bound.push_back(0.505 * eps(dx_dtype) * size + 4 * (8 + n) * eps_acc * (size + through + moved) +
                       smallest(dx_dtype) + (saved_low ? 2 * eps(dtype) * (size + through) : 0) +
-                      c.op.info->roundings * eps(dtype) * (size + through + moved));
+                      ref.roundings * eps(dtype) * (size + through + moved));
     }
   }
   return bound;
