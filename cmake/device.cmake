@@ -20,6 +20,22 @@ function(mixtape_export_core target)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.list)
 endfunction()
 
+# Adds the object of a list of files, which nvcc compiles together, to `objects`.
+macro(mixtape_cuda_object nvcc name files codes)
+  set(text "")
+  foreach(file ${files})
+    string(APPEND text "#include \"${file}\"\n")
+  endforeach()
+  set(unit ${CMAKE_BINARY_DIR}/cuda/${name}.cu)
+  file(CONFIGURE OUTPUT ${unit} CONTENT "${text}" @ONLY)
+  add_custom_command(OUTPUT ${unit}.o DEPENDS ${unit} DEPFILE ${unit}.d VERBATIM COMMENT "Compiling as CUDA: ${name}"
+    COMMAND ${nvcc} -std=c++20 -O3 -DNDEBUG -DMIXTAPE_DEVICE_MODULE ${codes} -I${CMAKE_SOURCE_DIR}
+      -Xcompiler=-fPIC,-fvisibility=hidden,-fopenmp,-ffp-contract=off -Werror all-warnings
+      -diag-suppress=177  # what only the program uses of a row: its oracle, its helpers on the host
+      -MD -MF ${unit}.d -c ${unit} -o ${unit}.o)
+  list(APPEND objects ${unit}.o)
+endmacro()
+
 # Objects of all sources, eight of which nvcc compiles at a time: most of its time goes into headers.
 function(mixtape_cuda_objects nvcc output)
   mixtape_device_sources(sources)
@@ -35,19 +51,9 @@ function(mixtape_cuda_objects nvcc output)
   foreach(batch RANGE ${last})
     math(EXPR first "${batch} * 8")
     list(SUBLIST sources ${first} 8 files)
-    set(text "")
-    foreach(file ${files})
-      string(APPEND text "#include \"${file}\"\n")
-    endforeach()
-    set(unit ${CMAKE_BINARY_DIR}/cuda/batch_${batch}.cu)
-    file(CONFIGURE OUTPUT ${unit} CONTENT "${text}" @ONLY)
-    # 177: what of a row only the program calls, such as its samples' slopes in double.
-    add_custom_command(OUTPUT ${unit}.o DEPENDS ${unit} DEPFILE ${unit}.d VERBATIM COMMENT "Compiling as CUDA: batch ${batch}"
-      COMMAND ${nvcc} -std=c++20 -O3 -DNDEBUG -DMIXTAPE_DEVICE_MODULE ${codes} -I${CMAKE_SOURCE_DIR}
-        -Xcompiler=-fPIC,-fvisibility=hidden,-fopenmp,-ffp-contract=off -Werror all-warnings -diag-suppress=177
-        -MD -MF ${unit}.d -c ${unit} -o ${unit}.o)
-    list(APPEND objects ${unit}.o)
+    mixtape_cuda_object(${nvcc} batch_${batch} "${files}" "${codes}")
   endforeach()
+  mixtape_cuda_object(${nvcc} gemm_cuda ${CMAKE_SOURCE_DIR}/core/kernels/gemm_cuda.cpp "${codes}")
   set(${output} ${objects} PARENT_SCOPE)
 endfunction()
 
@@ -65,10 +71,20 @@ function(mixtape_add_cuda_module)
   get_filename_component(toolkit ${MIXTAPE_NVCC} REALPATH)
   get_filename_component(toolkit ${toolkit}/../.. ABSOLUTE)
   find_library(MIXTAPE_CUDART cudart_static HINTS ${toolkit}/lib64 REQUIRED)
+  find_library(MIXTAPE_CUBLASLT cublasLt HINTS ${toolkit}/lib64)
+  if(NOT MIXTAPE_CUBLASLT)
+    if(MIXTAPE_CUDA STREQUAL "ON")
+      message(FATAL_ERROR "MIXTAPE_CUDA=ON, but cublasLt was not found beside ${MIXTAPE_NVCC}: install cuBLAS")
+    endif()
+    return()
+  endif()
   mixtape_cuda_objects(${MIXTAPE_NVCC} objects)
-  add_library(mixtape_cuda MODULE ${objects})
+  add_library(mixtape_cuda MODULE ${objects} ${CMAKE_SOURCE_DIR}/core/kernels/gemm_cublaslt.cpp)
+  target_include_directories(mixtape_cuda PRIVATE ${CMAKE_SOURCE_DIR})
+  target_include_directories(mixtape_cuda SYSTEM PRIVATE ${toolkit}/include)
+  target_compile_options(mixtape_cuda PRIVATE -O2 -fvisibility=hidden)
   set_target_properties(mixtape_cuda PROPERTIES LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
-  target_link_libraries(mixtape_cuda PRIVATE ${MIXTAPE_CUDART} ${CMAKE_DL_LIBS} rt pthread)
+  target_link_libraries(mixtape_cuda PRIVATE ${MIXTAPE_CUDART} ${MIXTAPE_CUBLASLT} ${CMAKE_DL_LIBS} rt pthread)
   # Whatever else is static in it stays in it.
   target_link_options(mixtape_cuda PRIVATE LINKER:--exclude-libs,ALL)
   if(MIXTAPE_CUDA STREQUAL "AUTO")
