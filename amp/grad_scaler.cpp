@@ -54,9 +54,9 @@ GradScaler::Visit& GradScaler::visit(optim::Optimizer& optimizer) {
   return round_.back();
 }
 
-void GradScaler::look(Visit& visit, const optim::GradientSurvey& found, bool overflow) {
+void GradScaler::look(Visit& visit, const optim::GradientSurvey& found, bool is_own) {
   visit.looked = true;
-  visit.overflow = overflow;
+  visit.overflow = visit.overflow || (is_own && !found.finite);
   visit.had_gradients = visit.had_gradients || found.count > 0;
 }
 
@@ -65,7 +65,7 @@ void GradScaler::sweep(const Tensor& loss, optim::Optimizer& optimizer) {
   autograd::backward(scale(loss));
   Visit& here = visit(optimizer);
   const optim::GradientSurvey found = optimizer.survey();
-  look(here, found, here.overflow || (finite_before && !found.finite));
+  look(here, found, finite_before);
 }
 
 void GradScaler::unscale(optim::Optimizer& optimizer) {
@@ -73,14 +73,14 @@ void GradScaler::unscale(optim::Optimizer& optimizer) {
   if (here.stepped) refuse("unscale after step: this round is over for the optimizer, call update()");
   if (here.looked) refuse("unscale twice for one optimizer, without a loss in between: the gradients are as they were");
   const optim::GradientSurvey found = optimizer.survey();
-  look(here, found, here.overflow || !found.finite);
+  look(here, found);
 }
 
 Outcome GradScaler::step(optim::Optimizer& optimizer, Others others) {
   Visit& here = visit(optimizer);
   if (here.stepped) refuse("step twice for one optimizer without an update() in between");
   const optim::GradientSurvey found = optimizer.survey();  // read again only if somebody changed a gradient since
-  if (!here.looked) look(here, found, here.overflow || !found.finite);
+  if (!here.looked) look(here, found);
   here.stepped = true;
   const StepResult result = judge(found, others);
   skipped_ = skipped_ || result == StepResult::skipped_overflow;
@@ -96,7 +96,7 @@ Outcome GradScaler::step(optim::Optimizer& optimizer, Others others) {
 void GradScaler::follow(const GradScaler& lead, optim::Optimizer& optimizer, const optim::GradientSurvey& found) {
   if (!swept_) return;
   Visit& here = visit(optimizer);
-  if (!here.looked) look(here, found, here.overflow || !found.finite);
+  if (!here.looked) look(here, found);
   here.stepped = true;
   bad_loss_ = lead.bad_loss_;
   skipped_ = lead.skipped_;

@@ -89,7 +89,8 @@ class GradScaler {
     bool had_gradients = false;
   };
   Visit& visit(optim::Optimizer& optimizer);
-  void look(Visit& visit, const optim::GradientSurvey& found, bool overflow);
+  // An overflow is its own unless the gradients had one before its sweep.
+  void look(Visit& visit, const optim::GradientSurvey& found, bool is_own = true);
   optim::StepResult judge(const optim::GradientSurvey& found, Others others);
   void follow(const GradScaler& lead, optim::Optimizer& optimizer, const optim::GradientSurvey& found);
   bool found_overflow() const;

@@ -188,6 +188,18 @@ Views views_of(const Tensors& tensors) {
   return views;
 }
 
+// What is not kept is absent, and says what it would have been: loops of rows ask for its shape.
+Views views_of_results(const Tensors& out, const Metas& metas) {
+  Views views = views_of(out);
+  for (int i = 0; i < out.size(); ++i) {
+    if (views[i]) continue;
+    views[i].dtype = metas[i].dtype;
+    views[i].shape = metas[i].shape;
+    views[i].strides = contiguous_strides(metas[i].shape);
+  }
+  return views;
+}
+
 // Whether backward will read input i: `saves` says so and, for a product, another input is on the tape.
 bool keeps_input(const OpInfo& info, const Tensors& in, int i) {
   if (!in[i] || !(info.saves.inputs >> (info.variadic ? 0 : i) & 1)) return false;
@@ -236,7 +248,7 @@ Tensors call(const OpSchema& op, const void* attrs, Tensors in) {
   {
     const Working working(observer, op.info->name);
     runs = allocate(metas, in, recording, out);
-    if (runs) op.forward_on(in[0].device())(attrs, views_of(in), views_of(out));  // 3 run
+    if (runs) op.forward_on(in[0].device())(attrs, views_of(in), views_of_results(out, metas));  // 3 run
   }
   if (recording) record(op, attrs, in, metas, out);  // 4 record, after the casts
   Tensors results;

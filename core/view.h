@@ -9,7 +9,8 @@
 namespace mixtape {
 
 struct View {
-  void* data = nullptr;  ///< first element, the storage offset applied; null for an absent optional input
+  void* data =
+      nullptr;  ///< first element, the storage offset applied; null for an absent optional input or a result not kept
   DType dtype = DType::f32;
   Device device;
   Shape shape;

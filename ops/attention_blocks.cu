@@ -4,21 +4,14 @@
 #include "core/kernels/flash_backward.cuh"
 
 namespace mixtape::ops {
-namespace {
-
-kernels::device::AttentionHeads heads_of(const AttentionBlocks& blocks) {
-  return {blocks.heads, blocks.scale, blocks.p, blocks.at, blocks.longest, blocks.offsets, blocks.visible};
-}
-
-}  // namespace
 
 void attend(const AttentionBlocks& blocks, const View& q, const View& k, const View& v, const View& out) {
-  kernels::device::attend(heads_of(blocks), q, k, v, out);
+  kernels::device::attend(blocks, q, k, v, out);
 }
 
 void attend_backward(const AttentionBlocks& blocks, const View& dy, const View& q, const View& k, const View& v,
                      const View& dq, const View& dk, const View& dv) {
-  kernels::device::attend_backward(heads_of(blocks), dy, q, k, v, dq, dk, dv);
+  kernels::device::attend_backward(blocks, dy, q, k, v, dq, dk, dv);
 }
 
 }  // namespace mixtape::ops

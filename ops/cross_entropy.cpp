@@ -50,7 +50,7 @@ struct CrossEntropy {
     check_targets(info.name, in[1], in[0].shape.back(), loss.options.ignore_index);
     const Tensor losses = empty(in[1].shape, wide(in[0].dtype), in[0].device);
     kernels::rows(CrossEntropyRow{ignore(), label_smoothing}, in[0].shape, write(as_column(losses.view())),
-                  write(out[1] ? as_column(out[1]) : out[1]), in[0], as_column(in[1]));
+                  write(as_column(out[1])), in[0], as_column(in[1]));
     loss.reduce(losses.view(), in[1], out[0], out[2]);
   }
 

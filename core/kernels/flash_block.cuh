@@ -4,24 +4,13 @@
 
 #include <cmath>
 
+#include "core/kernels/attention_heads.h"
 #include "core/kernels/flash_tile.cuh"
-#include "core/rng.h"
 
 namespace mixtape::kernels::device {
 
 inline constexpr unsigned flash_threads = 128;
 inline constexpr unsigned flash_blocks = 2;  // at once on a multiprocessor: a thread may have 255 registers
-
-/// What the heads of a batch have in common, as ops::AttentionBlocks has it.
-struct AttentionHeads {
-  int64_t heads;
-  double scale;       ///< of the scores
-  double p;           ///< of dropping a weight
-  RngCoordinates at;  ///< of the mask of the weights, as elements of [sequences, heads, longest, longest]
-  int64_t longest;    ///< what the sequences are padded to, if only in thought
-  View offsets;       ///< i64 [sequences + 1]: sequence s holds the tokens from offsets[s] to offsets[s + 1]
-  View visible;       ///< bool [tokens], or absent: every key is seen
-};
 
 /// The same for a kernel.
 struct FlashProblem {

@@ -42,9 +42,8 @@ inline View as_rows(const View& v) {
   return flat;
 }
 
-/// [..] as [.., 1]: one number beside each row. An absent view stays one.
+/// [..] as [.., 1]: one number beside each row. An absent view stays absent.
 inline View as_column(View v) {
-  if (!v) return v;
   v.shape.push_back(1);
   v.strides.push_back(1);
   return v;

@@ -209,8 +209,7 @@ class RowWalk {
       const bool random = operands[k].random, picks = operands[k].picks;
       values_[k] = picks ? operands[k].table : views_[k];
       const View& v = values_[k];
-      const bool statistic =
-          v && !random && !picks && (v.shape.rank() == 0 || v.shape.back() == 1) && !operands[k].sums;
+      const bool statistic = operands[k].is_statistic();
       length_[k] = statistic ? 1 : n_;
       stride_[k] = v && !statistic && !random ? v.strides.back() : 1;
       int64_t& room = operands[k].sums ? sum_room_ : room_;

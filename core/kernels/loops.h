@@ -43,6 +43,13 @@ struct Operand {
   RngCoordinates draw = {};
   Operand(const View& v) : view(v) {}
   Operand(const RngCoordinates& at) : random(true), draw(at) {}
+  /// Whether `rows` hands the formula one element of a row instead of n. What is written and absent still says so by
+  /// its shape: on a device each thread then has one of its own, not all of them the first of a scratch row.
+  bool is_statistic() const {
+    if (random || picks || sums) return false;
+    if (!view) return writes && view.shape.rank() > 0 && view.shape.back() == 1;
+    return view.shape.rank() == 0 || view.shape.back() == 1;
+  }
 };
 /// A written operand of `rows`; all others are read.
 inline Operand write(const View& view) {
@@ -242,7 +249,7 @@ void fold(const F& f, const Shape& full_shape, const View& out, const In&... in)
 
 /// Calls f(lanes, n, row, operand…) for each row: the last axis of `full_shape`, of size n. Every operand is an array
 /// of n elements, or one element where its last axis has size 1 (a statistic). Written ones are stored after the call;
-/// an absent operand is a null pointer when read, a scratch row when written or summed.
+/// an absent operand is a null pointer when read, scratch of what its shape says when written or summed.
 template <class F, class... Op>
 void rows(const F& f, const Shape& full_shape, const Op&... operand) {
   const Operand operands[] = {operand...};

@@ -145,7 +145,7 @@ Places<count> places_of(const Operand* operands) {
       fail(ErrorKind::internal, "E-DEVICE-DTYPE",
            "a device's loops compute in f32: f64 is for gradient checks on the CPU");
     }
-    const bool statistic = v && !o.random && !o.picks && !o.sums && (v.shape.rank() == 0 || v.shape.back() == 1);
+    const bool statistic = o.is_statistic();
     const int64_t inner = values && !statistic && !o.random ? values.strides.back() : 1;
     places.at[k] = {v.data,
                     o.table.data,

@@ -61,7 +61,7 @@ class FlashBatch {
     const OnHost on;
     return {of.heads, scale(), of.p, draws, longest(), on(offsets), of.masked ? on(visible) : View{}};
   }
-  kernels::device::AttentionHeads on_device() const {
+  kernels::AttentionHeads on_device() const {
     const OnDevice on;
     return {of.heads, scale(), of.p, draws, longest(), on(offsets), of.masked ? on(visible) : View{}};
   }

@@ -193,7 +193,7 @@ TEST_CASE("offsets that cannot be meant give NaN, and nothing beyond the tokens 
   const FlashBatch batch({.lengths = {6, 6}, .heads = 1, .columns = 32}, DType::f32);
   for (const std::vector<int64_t>& wrong : std::vector<std::vector<int64_t>>{{0, 6, 13}, {0, 6, 3}, {-2, 6, 12}}) {
     const Pair offsets(from_ints(wrong, {3}));
-    device::AttentionHeads heads = batch.on_device();
+    kernels::AttentionHeads heads = batch.on_device();
     heads.offsets = OnDevice{}(offsets);
     const OnDevice on;
     batch.out.bytes().reset();

@@ -105,6 +105,23 @@ TEST_CASE("cross_entropy, forward and back, with ignored targets and smoothing")
   }
 }
 
+TEST_CASE("statistics that nobody keeps: each thread has its own") {
+  View no_column;
+  no_column.shape = {4, 1};
+  no_column.strides = {1, 1};
+  const Shape shape{4, 70};
+  const Pair x(numbers(shape, DType::f32, 16, 3.0)), targets(ids({4}, 70, 17)), loss({4}, DType::f32),
+      y(shape, DType::f32), gamma(numbers({70}, DType::f32, 18)), beta(numbers({70}, DType::f32, 19));
+  check_both("cross_entropy", {&loss}, terms_of(shape), [&](const auto& on) {
+    on.rows(ops::CrossEntropyRow{-100, 0.0}, shape, write(as_column(on(loss))), write(no_column), on(x),
+            as_column(on(targets)));
+  });
+  check_both("layer_norm", {&y}, terms_of(shape), [&](const auto& on) {
+    on.rows(ops::NormalizeRow{1e-5}, shape, write(on(y)), write(no_column), write(no_column), on(x), on(gamma),
+            on(beta));
+  });
+}
+
 TEST_CASE("more rows than blocks: a block takes one after the other") {
   const Shape shape{2050, 3};
   const Pair x(numbers(shape, DType::f32, 14, 3.0)), targets(ids({2050}, 3, 15)), loss({2050}, DType::f32),
