@@ -76,7 +76,6 @@ struct DividedBy {
 
 /// `v` with `axis` moved to the end: what kernels::rows walks along. An absent view stays absent.
 inline View axis_last(View v, int axis) {
-  if (!v) return v;
   const int64_t size = v.shape[axis], stride = v.strides[axis];
   v.shape.erase(axis);
   v.strides.erase(axis);

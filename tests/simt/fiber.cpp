@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
@@ -172,11 +173,21 @@ bool Fiber::guards(const void* address) const {
 }
 
 #if defined(MIXTAPE_SIMT_TSAN)
+namespace {
+std::atomic<int> races{0};
+}
 void happens_before(void* address) { __tsan_release(address); }
 void happens_after(void* address) { __tsan_acquire(address); }
+int races_reported() { return races; }
 #else
 void happens_before(void*) {}
 void happens_after(void*) {}
+int races_reported() { return 0; }
 #endif
 
 }  // namespace mixtape::simt
+
+#if defined(MIXTAPE_SIMT_TSAN)
+// The detector calls it once a report.
+extern "C" void __tsan_on_report(void*) { ++mixtape::simt::races; }
+#endif

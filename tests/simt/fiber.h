@@ -45,5 +45,7 @@ class Fiber {
 /// What barriers tell the race detector: all that was released at an address happened before it is acquired there.
 void happens_before(void* address);
 void happens_after(void* address);
+/// How many races this process has reported: a failure each, which the detector itself would only say by the exit code.
+int races_reported();
 
 }  // namespace mixtape::simt

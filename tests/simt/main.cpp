@@ -8,6 +8,7 @@
 #include "core/kernels/parallel.h"
 #include "tests/simt/both.cuh"
 #include "tests/simt/faults.h"
+#include "tests/simt/fiber.h"
 #include "tests/simt/memory.h"
 
 namespace mixtape::simt_tests {
@@ -52,5 +53,7 @@ int main(int count, char** arguments) {
   const simt_tests::Tally& tally = simt_tests::tally();
   std::printf("simt: %zu rows, %zu kernels, %d cases, planted faults found: %d of %d\n", tally.rows.size(),
               simt::kernels_launched(), tally.cases, simt_tests::faults_found, simt_tests::faults_planted);
-  return status;
+  if (simt::races_reported() == 0) return status;
+  std::printf("data races reported: %d\n", simt::races_reported());
+  return 1;
 }

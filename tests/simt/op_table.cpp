@@ -11,6 +11,7 @@
 #include "ops/optest_checks.h"
 #include "tests/simt/device_checks.h"
 #include "tests/simt/faults.h"
+#include "tests/simt/fiber.h"
 #include "tests/simt/include/cuda_runtime.h"
 #include "tests/simt/memory.h"
 
@@ -240,6 +241,8 @@ int run_table(const std::vector<std::string_view>& wanted) {
     tell(report);
     ++rows;
   }
+  if (simt::races_reported() > 0) std::printf("data races reported: %d\n", simt::races_reported());
+  failed += simt::races_reported();
   std::printf("simt ops: %d rows, %zu kernels, %d cases, without a device function: %s; %d passed, %d failed\n", rows,
               simt::kernels_launched(), cases, lacking.empty() ? "none" : lacking.c_str(), passed, failed);
   return failed == 0 && rows > 0 ? 0 : 1;
