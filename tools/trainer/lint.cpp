@@ -9,9 +9,20 @@
 namespace mixtape::trainer {
 namespace {
 
-/// Half the distance from `value` to the next number of a dtype with `digits` binary ones behind the point: what is
-/// less vanishes when it is added.
-double half_step(double value, int digits) { return std::exp2(std::floor(std::log2(value)) - digits - 1); }
+/// Half the distance from `value` to the nearest other number of a dtype with `digits` binary ones behind the point:
+/// what is less vanishes when it is added or taken away. Below a power of two the numbers lie twice as close.
+double half_step(double value, int digits) { return std::exp2(std::ceil(std::log2(value)) - 1 - digits - 1); }
+
+/// Parameters that begin about as large.
+struct SizedWeights {
+  const char* name;
+  double size;
+  double count;          ///< in the layers of the encoder
+  bool decays;           ///< optimizer.weight_decay acts on them
+  double least = 0;      ///< updates below it are swallowed
+  bool swallows = true;  ///< and it is known before the run that nearly all are
+  double movers = 0;     ///< of `count`, at most, in a step
+};
 
 /// Scales below this lift too few gradients, static ones above that push too many beyond 65504: 2^-24 is fp16's end at
 /// one side, and gradients of a mean loss are seldom above 65504 / 2^24 = 0.004.
@@ -112,16 +123,58 @@ class Lint {
          "Leave it banned and use bce_with_logits");
   }
 
-  void swallowed_updates() {
-    if (storage_of(config_) != amp::ParameterStorage::low) return;
-    const bool bf16 = config_.amp.dtype == config::AmpDtype::bf16;
-    const double weight = config_.model.config.initializer_range, least = half_step(weight, bf16 ? 7 : 10);
+  /// Matrices, which begin at initializer_range, and γ of the norms, which are 1 where 16 bits hold them too.
+  std::vector<SizedWeights> weights_of_16_bits() const {
+    const config::EncoderConfig& bert = config_.model.config;
+    const auto layers = static_cast<double>(bert.num_hidden_layers), width = static_cast<double>(bert.hidden_size),
+               inner = static_cast<double>(bert.intermediate_size);
+    std::vector<SizedWeights> out = {
+        {"weight", bert.initializer_range, layers * width * (4 * width + 2 * inner), true}};
+    if (!keeps_norms_f32(config_)) out.push_back({"norm weight", 1, (2 * layers + 1) * width, false});
+    for (SizedWeights& kind : out)
+      kind.least = half_step(kind.size, config_.amp.dtype == config::AmpDtype::bf16 ? 7 : 10);
+    return out;
+  }
+
+  /// An update of AdamW is about as large as the rate. One of SGD is the rate times a gradient, which nobody knows
+  /// before the run: but the squares of all gradients together are at most the square of the norm that they are clipped
+  /// to, so that only so many of them can be large. Without clipping nothing is known.
+  void find_swallowed(SizedWeights& kind) const {
     const double lr = config_.optimizer.learning_rate;
-    if (config_.optimizer.type != config::OptimizerType::adamw || lr >= least) return;
-    warn("W-LINT-SWALLOWED", "optimizer.learning_rate", message(lr),
-         message("weights are stored in ", bf16 ? "bf16" : "fp16", ", where a weight of ", weight,
-                 " does not feel an update below ", least, ", and AdamW's are about as large as the rate"),
-         message("Set amp.parameter_storage to f32_with_low_copy", bf16 ? ", bf16_stochastic or bf16_kahan" : ""));
+    if (config_.optimizer.type == config::OptimizerType::adamw) {
+      kind.swallows = lr < kind.least;
+      return;
+    }
+    const double clip = config_.trainer.max_grad_norm;
+    const double missing = kind.least - (kind.decays ? lr * config_.optimizer.weight_decay * kind.size : 0);
+    kind.movers = missing > 0 ? std::floor(std::pow(lr * clip / missing, 2)) : kind.count;
+    kind.swallows = clip > 0 && kind.movers < kind.count / 2;
+  }
+
+  void swallowed_updates() {
+    if (config_.amp.dtype == config::AmpDtype::off || storage_of(config_) != amp::ParameterStorage::low) return;
+    std::vector<SizedWeights> kinds = weights_of_16_bits();
+    for (SizedWeights& kind : kinds) find_swallowed(kind);
+    std::erase_if(kinds, [](const SizedWeights& kind) { return !kind.swallows; });
+    if (kinds.empty()) return;
+    const bool bf16 = config_.amp.dtype == config::AmpDtype::bf16;
+    const double lr = config_.optimizer.learning_rate;
+    std::string cause = message("weights are stored in ", bf16 ? "bf16" : "fp16", ", where ");
+    std::string movers;
+    for (const SizedWeights& kind : kinds) {
+      const bool first = &kind == &kinds.front();
+      cause += message(first ? "a " : " and a ", kind.name, " of ", kind.size, " does not feel an update below ",
+                       kind.least);
+      movers += message(first ? "" : " and ", static_cast<int64_t>(kind.movers), " of the ",
+                        static_cast<int64_t>(kind.count), " ", kind.name, "s");
+    }
+    cause += config_.optimizer.type == config::OptimizerType::adamw
+                 ? ", and AdamW's are about as large as the rate"
+                 : message(", and gradients clipped to a norm of ", config_.trainer.max_grad_norm, " let at most ",
+                           movers, " of the layers move in a step");
+    warn("W-LINT-SWALLOWED", "optimizer.learning_rate", message(lr), cause,
+         message("Set amp.parameter_storage to f32_with_low_copy", bf16 ? ", bf16_stochastic or bf16_kahan" : "",
+                 kinds.front().size == 1 ? ", or take a policy with keep_norms_f32" : ""));
   }
 
   void short_window() {

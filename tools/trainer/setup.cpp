@@ -196,6 +196,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, c
 }
 
 amp::ParameterStorage storage_of(const config::Config& config) { return policy_of(config.amp).storage; }
+bool keeps_norms_f32(const config::Config& config) { return policy_of(config.amp).keep_norms_f32; }
 
 void store_parameters(const config::Config& config, const models::BertClassifier& model) {
   if (config.amp.dtype == config::AmpDtype::off) return;

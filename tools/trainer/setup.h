@@ -45,6 +45,8 @@ struct Precision {
 Precision make_precision(const config::Config& config);
 /// How the section `amp` keeps weights: of `amp.parameter_storage`, or the policy.
 amp::ParameterStorage storage_of(const config::Config& config);
+/// Whether γ and β stay f32 where that form is one of 16 bits.
+bool keeps_norms_f32(const config::Config& config);
 /// Brings a model's parameters into that form: make_model does.
 void store_parameters(const config::Config& config, const models::BertClassifier& model);
 
