@@ -137,7 +137,8 @@ bool GradScaler::will_fall() const {
   return !bad_loss_ && found_overflow() && next(options_.scale, state_.scale, true).scale < scale();
 }
 
-void GradScaler::update() {
+// What the round found, but for the number of skips in a row. Returns whether its step was skipped.
+bool GradScaler::move_scale() {
   if (!in_round()) refuse("update without a step since the last one: call it once a round, at its end");
   const bool skipped = skipped_ || bad_loss_, overflow = found_overflow();
   const bool gradients = std::any_of(round_.begin(), round_.end(), [](const Visit& v) { return v.had_gradients; });
@@ -145,12 +146,19 @@ void GradScaler::update() {
     state_.scale = next(options_.scale, state_.scale, overflow);
   }
   ++state_.rounds;
-  if (skipped) {
-    ++(bad_loss_ ? state_.skipped_nonfinite : state_.skipped_overflow);
-    ++state_.consecutive_skips;
-  } else if (gradients) {
-    state_.consecutive_skips = 0;
-  }
+  if (skipped) ++(bad_loss_ ? state_.skipped_nonfinite : state_.skipped_overflow);
+  if (!skipped && gradients) state_.consecutive_skips = 0;
+  return skipped;
+}
+
+void GradScaler::end_attempt() {
+  (void)move_scale();
+  forget_round();
+}
+
+void GradScaler::update() {
+  const bool skipped = move_scale();
+  if (skipped) ++state_.consecutive_skips;
   const int64_t most = options_.max_consecutive_skips;
   const std::string diverged = most > 0 && skipped && state_.consecutive_skips >= most ? culprit() : "";
   forget_round();

@@ -18,7 +18,7 @@ namespace mixtape::amp {
 
 struct ScalerOptions {
   ScaleOptions scale;
-  int64_t max_consecutive_skips = 50;  ///< rounds in a row that end the run; 0: never
+  int64_t max_consecutive_skips = 50;  ///< skipped steps in a row that end the run; 0: never
 };
 
 /// Scale 1 for ever, with the same look at every gradient: bf16 and f32.
@@ -27,10 +27,10 @@ ScalerOptions unscaled();
 /// All that a checkpoint must hold.
 struct ScalerState {
   ScaleState scale;
-  int64_t rounds = 0;             ///< calls of update()
+  int64_t rounds = 0;             ///< calls of update() and end_attempt()
   int64_t skipped_overflow = 0;   ///< rounds of these with a skip for an overflow
   int64_t skipped_nonfinite = 0;  ///< rounds with a skip for a loss that was not finite
-  int64_t consecutive_skips = 0;  ///< rounds in a row with a skip, up to now
+  int64_t consecutive_skips = 0;  ///< skipped steps in a row, up to now; attempts that ran again are none
   friend bool operator==(const ScalerState&, const ScalerState&) = default;
 };
 
@@ -66,9 +66,12 @@ class GradScaler {
   /// scales and the counters stay, nonfinite() is as after a skip.
   optim::StepResult abandon(optim::Optimizer& optimizer, Others others = {});
   /// Ends the round: moves the scale by what this scaler found in it. Throws E-SCALER where there is none to end, and
-  /// Error(diverged) E-DIVERGED, naming the first tensor that is not finite, after max_consecutive_skips rounds in a
-  /// row.
+  /// Error(diverged) E-DIVERGED, naming the first tensor that is not finite, after max_consecutive_skips skipped
+  /// steps in a row.
   void update();
+  /// Ends the round of an attempt whose batches run again: the scale moves as by update(), and the step goes on, so
+  /// that it counts for max_consecutive_skips once, when its last attempt is over. Throws E-SCALER as update() does.
+  void end_attempt();
   bool in_round() const { return !round_.empty() || bad_loss_; }  ///< whether update() has something to end
   bool will_fall() const;                                         ///< whether update() will lower the scale
 
@@ -95,6 +98,7 @@ class GradScaler {
   void follow(const GradScaler& lead, optim::Optimizer& optimizer, const optim::GradientSurvey& found);
   bool found_overflow() const;
   void forget_round();
+  bool move_scale();
   std::string culprit() const;
 
   ScalerOptions options_;

@@ -95,6 +95,12 @@ TEST_CASE("why-overflow: every skipped step of a run, also of one that was kille
 
   const std::string retried = train_in(tiny, "retried", run_sets(skipping, {"amp.retry_overflow=true"}));
   CHECK(contains(why_text(retried), " tried again: "));
+  const std::vector<int64_t> tried = skipped_in(retried);
+  REQUIRE(tried.back() > 1);  // the steps before it were applied, in however many attempts
+  CHECK_FALSE(contains(why_text(retried), "finding its height"));
+  CHECK(contains(why_text(retried), " tried again in the last "));
+  CHECK(contains(tests::error_text([&] { (void)why_text(retried, tried.front() + 1000); }),
+                 "skipped or tried again were "));
 }
 
 TEST_CASE("why-overflow: gradients that are accumulated, packed batches, checkpoints of activations") {

@@ -108,6 +108,20 @@ TEST_CASE("inspect scale: what it prints of a log") {
   CHECK(out.at("evaluations")[1].at("flushed_share").is_null());
 }
 
+TEST_CASE("inspect scale: attempts whose batches ran again are no skipped steps") {
+  MadeUpLog log;
+  for (const double scale : {65536.0, 32768.0}) log.overflow(1, scale, R"(,"attempt":1,"retried":true)");
+  log.step(1, 16384);
+  log.overflow(2, 16384);
+  log.step(2, 16384, true);
+  log.step(3, 8192);
+  const std::string text = scale_text(timeline_of(log.text()));
+  CHECK(contains(text, "3 steps, 0 growths, 3 back-offs, 1 skipped step, 2 attempts tried again\n"));
+  CHECK(contains(text, "  skipped  x\n"));
+  CHECK(contains(text, "    tried t\n"));
+  CHECK(contains(text, "overflows:\n  step 1 at 2^16: 2 gradients not finite, bert.w first; tried again\n"));
+}
+
 TEST_CASE("inspect scale: logs that are empty, cut, damaged, of one step, of scales that are no powers of two") {
   CHECK(contains(scale_text(timeline_of("")), "no step stands in log.jsonl, or it is missing"));
   CHECK(contains(scale_text(timeline_of("{\"event\":\"start\",\"steps\":9}\n")), "no step"));

@@ -87,13 +87,28 @@ TEST_CASE("retry: where the scale falls no further, or at first forgives, the st
   CHECK(broken.trainer.steps.back().loss_scale == 65536);
 }
 
-TEST_CASE("retry: attempts count for amp.max_consecutive_skips") {
+TEST_CASE("retry: amp.max_consecutive_skips counts steps, whatever number of attempts they had") {
   const TinyRun tiny;
-  WatchedRun run(tiny, "run", with(high, {"amp.retry_overflow=true", "amp.max_consecutive_skips=2"}));
-  const auto error = error_of([&] { (void)run.run(); });
+  WatchedRun fits(tiny, "fits", with(high, {"amp.retry_overflow=true", "amp.max_consecutive_skips=1"}));
+  const TrainResult result = fits.run();  // several attempts, and no step was skipped
+  CHECK(result.skipped == 0);
+  const auto attempts = events_of(read_log(fits.dir.path("log.jsonl")), "overflow");
+  REQUIRE(attempts.size() > 2);
+  for (size_t i = 0; i < attempts.size(); ++i) {
+    CHECK(attempts[i].at("step") == 1);
+    CHECK(attempts[i].at("attempt") == i + 1);
+  }
+  // The first step has two attempts, the second of them at the floor, where the others stay: the third ends the run.
+  WatchedRun stuck(tiny, "stuck",
+                   with(high, {"amp.retry_overflow=true", "amp.max_consecutive_skips=3", "amp.min_scale=8388608",
+                               "trainer.max_steps=5"}));
+  const auto error = error_of([&] { (void)stuck.run(); });
   REQUIRE(error);
   CHECK(error->exit_code() == 20);
-  CHECK(events_of(read_log(run.dir.path("log.jsonl")), "diverged").at(0).at("step") == 1);
+  CHECK(contains(error->what(), "training diverged: 3 steps in a row were not finite"));
+  const auto log = read_log(stuck.dir.path("log.jsonl"));
+  CHECK(events_of(log, "diverged").at(0).at("step") == 3);
+  CHECK(events_of(log, "overflow").size() == 4);  // the scale stays at the floor: one attempt from the second step on
 }
 
 TEST_CASE("retry: stopped inside a step that is tried again, the run goes on with the same bits and counters") {
@@ -149,7 +164,14 @@ TEST_CASE("overflow messages: all, the first one, or none; the log has every one
     return tests::run_program(base + tests::set_options(with(high, more))).err;
   };
   CHECK(contains(at_start({}), "skipped until the gradients fitted"));
-  CHECK(contains(at_start({"amp.retry_overflow=true"}), "in vain until the gradients fitted"));
+  CHECK(contains(at_start({"amp.retry_overflow=true"}), " attempts in vain until the gradients fitted"));
+  // The first overflow is forgiven, so its step is skipped; the others are attempts at the second.
+  CHECK(contains(at_start({"amp.retry_overflow=true", "amp.hysteresis=2"}), ": 1 step skipped, "));
+  const auto later =
+      tests::run_program(base + tests::set_options({"amp.dtype=fp16", "amp.growth_interval=1", "amp.growth_factor=64",
+                                                    "amp.overflow_messages=all", "amp.retry_overflow=true"}));
+  CHECK(contains(later.err, ", attempt 1: overflow at loss scale "));
+  CHECK(contains(later.err, ", the step is tried again"));
   CHECK_FALSE(contains(at_start({"amp.overflow_messages=none"}), "until the gradients fitted"));
 }
 

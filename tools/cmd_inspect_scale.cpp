@@ -42,7 +42,7 @@ SvgChart picture(const inspect::ScaleTimeline& run) {
   chart.line("loss scale", line);
   for (const inspect::SkippedStep& skip : run.skips) {
     const double at = static_cast<double>(skip.step), wide = (last - 1) / 300;
-    chart.box("skipped", {at - wide, skip.scale}, {at + wide, 1.2 * skip.scale});
+    chart.box(skip.retried ? "tried again" : "skipped", {at - wide, skip.scale}, {at + wide, 1.2 * skip.scale});
   }
   for (const inspect::ScaleAtEvaluation& at : run.evaluations) {
     const std::string words = at.flushed ? fmt::format("{:.2g} % flushed", 100 * *at.flushed) : "evaluated";

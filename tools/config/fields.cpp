@@ -322,7 +322,8 @@ const std::vector<Block> table = {
     {.name = "max_consecutive_skips", .type = Type::integer, .slot = amp<&AmpConfig::max_consecutive_skips>(),
      .range = between(1, 1e9), .trajectory = false, .acts_in = "amp.dtype=fp16 amp.init_scale=1048576",
      .synonyms = {"max_skips"},
-     .doc = "So many steps in a row without a finite gradient end the run with exit code 20, in every dtype."},
+     .doc = "So many skipped steps in a row end the run with exit code 20, in every dtype. All attempts of "
+            "retry_overflow at a step count as that one step."},
     {.name = "overflow_messages", .type = Type::choice, .slot = amp<&AmpConfig::overflow_messages>(),
      .choices = {{.value = "all", .synonyms = {"verbose"}}, {.value = "first"},
                  {.value = "none", .synonyms = {"quiet", "silent"}}},

@@ -43,10 +43,13 @@ Verdict verdict_of(const Overflow& overflow, const Replay& replay) {
   return overflow.skips > many_skips && !overflow.at_start ? Verdict::frequent : Verdict::harmless;
 }
 
-/// Steps that were skipped in the end, ascending.
-std::vector<int64_t> skipped_steps(const LoggedRun& log) {
+/// Steps that overflowed, ascending: each once, however often it was tried; or those alone that were skipped in the
+/// end.
+std::vector<int64_t> overflowed_steps(const LoggedRun& log, bool lost_alone = false) {
   std::set<int64_t> steps;
-  for (const LoggedSkip& skip : log.skips) steps.insert(skip.step);
+  for (const LoggedSkip& skip : log.skips) {
+    if (!lost_alone || !skip.retried) steps.insert(skip.step);
+  }
   return {steps.begin(), steps.end()};
 }
 
@@ -70,9 +73,10 @@ const LoggedSkip& chosen(const LoggedRun& log, const std::string& dir, std::opti
   for (const LoggedSkip& skip : log.skips) {
     if (skip.step == wanted) return skip;
   }
+  const bool any_again = std::any_of(log.skips.begin(), log.skips.end(), [](const auto& skip) { return skip.retried; });
   const bool there = wanted >= 1 && wanted <= log.last_step;
   refuse(message("step ", wanted, there ? " was not skipped" : message(" is none of its ", log.last_step, " steps"),
-                 "; skipped were ", list_of(skipped_steps(log))));
+                 any_again ? "; skipped or tried again were " : "; skipped were ", list_of(overflowed_steps(log))));
   return log.skips.front();
 }
 
@@ -142,11 +146,11 @@ Overflow why_overflow(const std::string& dir, std::optional<int64_t> step, train
   Overflow out = explain_step(replay, skip.loss_scale);
   expect_same(out, skip, path, replay);
   out.retried = skip.retried;
-  const std::vector<int64_t> skipped = skipped_steps(log);
-  const auto before = std::lower_bound(skipped.begin(), skipped.end(), skip.step);
+  const std::vector<int64_t> overflowed = overflowed_steps(log), lost = overflowed_steps(log, true);
+  const auto before = std::lower_bound(overflowed.begin(), overflowed.end(), skip.step);
   out.window = std::min(skip_window, skip.step);
-  out.skips = before - std::upper_bound(skipped.begin(), before, skip.step - skip_window) + 1;
-  out.at_start = before - skipped.begin() == skip.step - 1;
+  out.skips = before - std::upper_bound(overflowed.begin(), before, skip.step - skip_window) + 1;
+  out.at_start = std::lower_bound(lost.begin(), lost.end(), skip.step) - lost.begin() == skip.step - 1;
   out.ended_run = log.diverged_at == skip.step;
   out.forgiven = replay.scaling().scale.hysteresis - 1;
   out.verdict = verdict_of(out, replay);

@@ -37,7 +37,7 @@ struct Overflow {
   std::optional<Culprit> culprit;
   std::optional<double> passes_at;  ///< the largest scale below, by back-offs, at which the replay fits; absent: none
   double headroom = 0;              ///< there
-  int64_t skips = 0;                ///< of the last `window` steps up to this one
+  int64_t skips = 0;  ///< of the last `window` steps up to this one, those that overflowed, skipped or tried again
   int64_t window = 0;
   bool at_start = false;   ///< no step had been applied before
   bool ended_run = false;  ///< the run diverged here

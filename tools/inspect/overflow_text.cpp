@@ -101,8 +101,9 @@ std::string remedy_of(const Overflow& o) {
 }
 
 std::string verdict_text(const Overflow& o) {
-  const std::string count = message(o.skips, o.skips == 1 ? " skip" : " skips", " in the last ", o.window,
-                                    o.window == 1 ? " step" : " steps");
+  const char* what = o.retried ? (o.skips == 1 ? " step tried again" : " steps skipped or tried again")
+                               : (o.skips == 1 ? " skip" : " skips");
+  const std::string count = message(o.skips, what, " in the last ", o.window, o.window == 1 ? " step" : " steps");
   switch (o.verdict) {
     case Verdict::parameters:
       return message(first_of(o.bad_weights),

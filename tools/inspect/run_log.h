@@ -13,7 +13,7 @@ struct LoggedSkip {
   double loss_scale = 1;
   std::string outcome;
   std::vector<std::string> parameters;  ///< whose gradients were not finite, or "loss"
-  bool retried = false;
+  bool retried = false;                 ///< an attempt: the step went on at a lower scale
 };
 
 /// A "change" event: a run that went on after `step` with another value.

@@ -25,6 +25,7 @@ struct ScaleMove {
   double from = 1, to = 1;
 };
 
+/// A step that was skipped, or an attempt at one whose batches ran again.
 struct SkippedStep {
   int64_t step = 0;
   double scale = 1;

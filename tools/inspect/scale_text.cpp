@@ -76,11 +76,11 @@ std::string strip_chart(const ScaleTimeline& run) {
   }
   out += fmt::format("{:>8} +{}\n{:>9} 1{:>{}}\n", "", std::string(strip.width(), '-'), "step",
                      strip.width() > 1 ? message(run.steps) : "", strip.width() - 1);
-  std::vector<int64_t> skips, evaluations;
-  for (const SkippedStep& skip : run.skips) skips.push_back(skip.step);
+  std::vector<int64_t> skips, again, evaluations;
+  for (const SkippedStep& skip : run.skips) (skip.retried ? again : skips).push_back(skip.step);
   for (const ScaleAtEvaluation& at : run.evaluations) evaluations.push_back(at.step);
-  return out + strip.marks("skipped", skips, 'x') + strip.marks("evaluated", evaluations, 'e') +
-         strip.marks("resumed", run.resumes, 'r');
+  return out + strip.marks("skipped", skips, 'x') + strip.marks("tried", again, 't') +
+         strip.marks("evaluated", evaluations, 'e') + strip.marks("resumed", run.resumes, 'r');
 }
 
 /// A line for each, as far as they fit.
@@ -141,12 +141,16 @@ std::string scale_text(const ScaleTimeline& run) {
   std::string out = first_line(run);
   for (const int64_t line : run.damaged) out += fmt::format("line {} of log.jsonl is no event, and left out\n", line);
   if (run.points.empty()) return out + "no step stands in log.jsonl, or it is missing\n";
-  out += fmt::format("{}, {}, {}, {}\n", counted(static_cast<size_t>(run.steps), "step"),
+  const auto again = static_cast<size_t>(
+      std::count_if(run.skips.begin(), run.skips.end(), [](const SkippedStep& skip) { return skip.retried; }));
+  out += fmt::format("{}, {}, {}, {}{}\n", counted(static_cast<size_t>(run.steps), "step"),
                      counted(run.growths.size(), "growth"), counted(run.backoffs.size(), "back-off"),
-                     counted(run.skips.size(), "skipped attempt"));
+                     counted(run.skips.size() - again, "skipped step"),
+                     again > 0 ? ", " + counted(again, "attempt") + " tried again" : "");
   out += "\n" + strip_chart(run) + "\n";
   out += listed("growths", run.growths, move_line) + listed("back-offs", run.backoffs, move_line);
-  out += listed("skipped", run.skips, skip_line) + listed("evaluations", run.evaluations, evaluation_line);
+  out += listed(again > 0 ? "overflows" : "skipped", run.skips, skip_line) +
+         listed("evaluations", run.evaluations, evaluation_line);
   const bool measured = std::any_of(run.evaluations.begin(), run.evaluations.end(),
                                     [](const ScaleAtEvaluation& at) { return at.flushed.has_value(); });
   if (run.amp == "fp16" && !run.evaluations.empty() && !measured) {

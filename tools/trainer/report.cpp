@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "core/allocator.h"
 
 namespace mixtape::trainer {
@@ -57,31 +59,34 @@ void SkipMessages::step(const StepReport& report) {
                            ": the loss is not finite, the step is skipped, no loss scale helps; the first tensor that ",
                            "was not finite: ", report.culprit));
   } else if (skipped && !started_ && report.result == optim::StepResult::skipped_overflow) {
-    if (at_start_++ == 0) first_scale_ = report.loss_scale;
-    retried_ = report.retried;
+    if (steps_at_start_ + attempts_at_start_ == 0) first_scale_ = report.loss_scale;
+    ++(report.retried ? attempts_at_start_ : steps_at_start_);
   } else if (skipped && report.result == optim::StepResult::skipped_overflow) {
     say_later(report);
   }
   if (report.result != optim::StepResult::applied || started_) return;
   started_ = true;
-  if (at_start_ == 0 || which_ == config::OverflowMessages::none) return;
-  progress_.note(message("loss scale ", first_scale_, " -> ", report.loss_scale, ": ",
-                         retried_ ? plural(at_start_, "attempt") + " in vain" : plural(at_start_, "step") + " skipped",
-                         " until the gradients fitted"));
+  if (steps_at_start_ + attempts_at_start_ == 0 || which_ == config::OverflowMessages::none) return;
+  const std::string skipped_ones = steps_at_start_ > 0 ? plural(steps_at_start_, "step") + " skipped" : "",
+                    again = attempts_at_start_ > 0 ? plural(attempts_at_start_, "attempt") + " in vain" : "";
+  progress_.note(message("loss scale ", first_scale_, " -> ", report.loss_scale, ": ", skipped_ones,
+                         skipped_ones.empty() || again.empty() ? "" : ", ", again, " until the gradients fitted"));
 }
 
 void SkipMessages::say_later(const StepReport& report) {
   ++later_;
   const std::string why = verdict(report);
   if (which_ == config::OverflowMessages::none || (which_ == config::OverflowMessages::first && later_ > 1)) return;
-  progress_.note(message("step ", report.step, ": overflow at loss scale ", report.loss_scale, " in ",
-                         first_of(report.nonfinite), ", the step is ", report.retried ? "tried again" : "skipped", ": ",
-                         why, "; mixtape inspect why-overflow ", dir_, " --step ", report.step, " shows its cause",
+  const bool one_of_several = report.retried || report.attempt > 1;
+  progress_.note(message("step ", report.step, one_of_several ? message(", attempt ", report.attempt) : "",
+                         ": overflow at loss scale ", report.loss_scale, " in ", first_of(report.nonfinite),
+                         ", the step is ", report.retried ? "tried again" : "skipped", ": ", why,
+                         "; mixtape inspect why-overflow ", dir_, " --step ", report.step, " shows its cause",
                          which_ == config::OverflowMessages::first ? " (later ones stand in log.jsonl)" : ""));
 }
 
 std::string SkipMessages::verdict(const StepReport& report) {
-  recent_.push_back(report.step);
+  if (recent_.empty() || recent_.back() != report.step) recent_.push_back(report.step);  // once, not each attempt
   std::erase_if(recent_, [&](int64_t step) { return step <= report.step - skip_window; });
   if (!scaling_.dynamic) return "this run's loss scale does not move";
   if (report.loss_scale <= scaling_.min) return "the scale is at its floor, amp.min_scale";
@@ -92,7 +97,11 @@ std::string SkipMessages::verdict(const StepReport& report) {
 
 void SkipMessages::resume(const RunState& state) {
   started_ = state.updates > 0;
-  (started_ ? later_ : at_start_) = state.scaler.skipped_overflow;
+  const int64_t overflows = state.scaler.skipped_overflow,
+                steps = state.skipped - state.scaler.skipped_nonfinite;  // the others were tried again
+  later_ = started_ ? overflows : 0;
+  steps_at_start_ = started_ ? 0 : std::min(steps, overflows);
+  attempts_at_start_ = started_ ? 0 : overflows - steps_at_start_;
   first_scale_ = state.scaler.scale.scale;
 }
 
@@ -205,6 +214,7 @@ void RunReport::write_skip(const StepReport& report) {
                    .set("loss_scale", report.loss_scale)
                    .set("outcome", optim::name_of(report.result))
                    .set("parameters", report.nonfinite);
+  if (report.retried || report.attempt > 1) event.set("attempt", report.attempt);
   if (report.retried) event.set("retried", true);
   log_.write(event);
   if (report.culprit.empty()) return;

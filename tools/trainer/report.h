@@ -30,10 +30,11 @@ class SkipMessages {
   Progress& progress_;
   std::string dir_;
   amp::ScaleOptions scaling_;
-  std::vector<int64_t> recent_;  // skipped steps of the last skip_window
+  std::vector<int64_t> recent_;  // steps with an overflow, of the last skip_window
   config::OverflowMessages which_;
-  bool started_ = false, retried_ = false;
-  int64_t at_start_ = 0, later_ = 0;
+  bool started_ = false;
+  int64_t steps_at_start_ = 0, attempts_at_start_ = 0;  // skipped in the end, tried again
+  int64_t later_ = 0;
   double first_scale_ = 0;
 };
 

@@ -97,11 +97,12 @@ StepReport Trainer::train_step(const Epoch& epoch, const data::Window& window) {
   const double started = parts_.progress.now();
   scalers_before_ = scaler_states();
   StepReport report = attempt_step(epoch, window);
-  while (is_tried_again(report)) {
+  for (int64_t attempt = 2; is_tried_again(report); ++attempt) {
     report.retried = true;
     if (report_) report_->overflow(report);
-    end_round(report.step);
+    end_attempt();
     report = attempt_step(epoch, window);
+    report.attempt = attempt;
   }
   report.seconds = parts_.progress.now() - started;
   return report;
@@ -191,6 +192,14 @@ void Trainer::end_step(const StepReport& report) {
   on_step(report);
   end_round(report.step);
   scalers_before_.reset();
+}
+
+/// The scales move, and the step goes on: it is none of those that amp.max_consecutive_skips counts yet.
+void Trainer::end_attempt() {
+  scaler_.end_attempt();
+  for (amp::GradScaler* other : others_) {
+    if (other->in_round()) other->end_attempt();
+  }
 }
 
 void Trainer::end_round(int64_t step) {

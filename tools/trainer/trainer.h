@@ -39,6 +39,7 @@ struct StepReport {
   double seconds = 0;     ///< from its first batch to the updated weights
   optim::StepResult result = optim::StepResult::applied;
   std::vector<std::string> nonfinite = {};  ///< after a skip: parameters whose gradients are not finite, or "loss"
+  int64_t attempt = 1;                      ///< at this step: amp.retry_overflow makes several
   bool retried = false;                     ///< an overflow whose batches run again: the step goes on
   std::optional<double> lost_updates = {};  ///< Optimizer::lost_updates() of an applied step
   std::string culprit = {};  ///< after a loss that is not finite, at the first such step in a row: what began it
@@ -96,7 +97,8 @@ class Trainer {
   /// Trains to the end and evaluates, once. `dir` gets log.jsonl, checkpoints, best/ and metrics.json; the model is
   /// left with the weights of best/. A full disk is said once and the run goes on; if the last save still fails after
   /// some waiting, E-IO-NOSPACE (io) is thrown. Throws E-DIVERGED (diverged) after `amp.max_consecutive_skips` steps in
-  /// a row that were not finite; checkpoints and best/ then stay as they are. A signal makes it save and return.
+  /// a row that were not finite, however many attempts each had; checkpoints and best/ then stay as they are. A signal
+  /// makes it save and return.
   TrainResult run(const RunDir& dir);
 
   // --- in place of run(): a run, or a part of it, once more, to be looked at; nothing is written anywhere ---
@@ -156,6 +158,7 @@ class Trainer {
   bool is_tried_again(const StepReport& report) const;
   std::vector<amp::ScalerState> scaler_states() const;
   void end_step(const StepReport& report);
+  void end_attempt();
   void end_round(int64_t step);
   void between_steps();
   bool evaluation_is_due() const;
