@@ -3,8 +3,8 @@
 
 Trains a tiny run (or takes the pages FILE...) and shows its report in headless Chromium at 360 and at 1280 px, light and
 dark, with scripts off and everything folded open. A console message, a request to anywhere, a page that scrolls sideways
-or text that leaves its box fails. --pictures keeps the screenshots. Without Chromium (tools/setup --browser) this says so
-and exits 77.
+or text that leaves its box fails. So does a picture (--svg of the verbs, FILE.svg) a label of which is cut at its edge or
+lies on another. --pictures keeps the screenshots. Without Chromium (tools/setup --browser) this says so and exits 77.
 
 Chromium is spoken to by its own protocol, over a pipe: no driver is needed.
 """
@@ -44,6 +44,27 @@ COLLISIONS = """(() => {
       if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
         out.push(`the ticks ${boxes[j][1]} and ${boxes[i][1]} lie on each other`);
     }
+  }
+  return out.slice(0, 5);
+})()"""
+
+
+# Labels of a picture that leave its paper, are cut by its plot, or lie on each other. A line of text is less tall than its box.
+LABELS = """(() => {
+  const out = [], paper = document.documentElement.getBoundingClientRect();
+  const texts = [...document.querySelectorAll('text')].filter(e => e.textContent);
+  const boxes = texts.map(e => [e.getBoundingClientRect(), e.textContent]);
+  if (!texts.length) out.push('no text');
+  for (const e of texts) if (e.parentElement !== document.documentElement) out.push(`${e.textContent} stands where the plot cuts`);
+  for (const [a, text] of boxes) {
+    if (text === '2^-0') out.push(text);
+    if (a.left < paper.left || a.right > paper.right || a.top < paper.top || a.bottom > paper.bottom)
+      out.push(`${text} is cut at the edge`);
+  }
+  for (let i = 0; i < boxes.length; ++i) for (let j = 0; j < i; ++j) {
+    const [a, b] = [boxes[i][0], boxes[j][0]];
+    if (a.left < b.right && b.left < a.right && a.top + 2 < b.bottom - 2 && b.top + 2 < a.bottom - 2)
+      out.push(`${boxes[j][1]} and ${boxes[i][1]} lie on each other`);
   }
   return out.slice(0, 5);
 })()"""
@@ -161,8 +182,41 @@ def look(browser, page, pictures):
     return problems
 
 
+def look_at_picture(browser, picture, pictures):
+    url, problems = picture.resolve().as_uri(), []
+    for width in WIDTHS:
+        browser.show(url, width, "light")
+        problems += [f"{picture.name}, {width} px: {text}" for text in browser.evaluate(LABELS)]
+        if pictures:
+            (pictures / f"{picture.stem}-{width}.png").write_bytes(next(browser.pictures(max(width, 760), 700)))
+    return problems
+
+
+def drawings(program, folder):
+    """A picture of each verb that draws, and of cases that are known to be narrow."""
+    made = []
+
+    def draw(name, *words):
+        made.append(folder / f"{name}.svg")
+        subprocess.run([program, *words, "--svg", str(made[-1])], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    config, run = str(folder / "tiny.json"), str(folder / "tiny-fp16")
+    draw("formats", "teach", "formats")
+    draw("formats-scaled", "teach", "formats", "--scale", "65536")
+    draw("swallow", "teach", "swallow", "--dtype", "bf16", "--weight", "60000", "--update", "1e-7", "--steps", "100000")
+    draw("accumulate", "teach", "accumulate", "--dtype", "bf16")
+    draw("break", "teach", "break", "--softmax-fp16")
+    for dtype in ("fp16", "bf16"):
+        draw(f"histogram-{dtype}", "inspect", "histogram", config, "--set", f"amp.dtype={dtype}", "--step", "2")
+    draw("memory", "inspect", "memory", config, "--amp", "off,bf16,fp16")
+    draw("compare", "inspect", "compare", config, "--a", "fp32", "--b", "fp16", "--steps", "3")
+    draw("scale", "inspect", "scale", run)
+    draw("scale-flushed", "inspect", "scale", run, "--flushed")
+    return made
+
+
 def tiny_run(program, folder):
-    """An fp16 run whose first steps overflow."""
+    """An fp16 run whose first steps overflow, in folder/tiny-fp16, of folder/tiny.json."""
     sample = pathlib.Path(__file__).resolve().parent.parent / "tools/sample/data"
     config = {"task": {"data_dir": str(sample)}, "tokenizer": {"vocab": str(sample / "vocab.txt"), "max_length": 32},
               "model": {"config": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}},
@@ -189,19 +243,27 @@ def main():
     if arguments.pictures:
         arguments.pictures.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        pages = arguments.pages or [tiny_run(str(arguments.build / "bin/mixtape"), pathlib.Path(folder))]
+        pages = arguments.pages
+        if not pages:
+            mixtape = str(arguments.build.resolve() / "bin/mixtape")
+            pages = [tiny_run(mixtape, pathlib.Path(folder)), *drawings(mixtape, pathlib.Path(folder))]
         browser = Chromium(program)
-        problems = [text for page in pages for text in look(browser, page, arguments.pictures)]
+        problems = [text for page in pages
+                    for text in (look_at_picture if page.suffix == ".svg" else look)(browser, page, arguments.pictures)]
         # That the looking sees: a page that does all that is forbidden.
         bad = pathlib.Path(folder) / "bad.html"
         bad.write_text("<!DOCTYPE html><title>bad</title><link rel=stylesheet href='http://127.0.0.1:9/a.css'>"
                        "<p style='width:2000px'>wide</p>")
-        seen = "\n".join(look(browser, bad, None))
+        narrow = bad.with_suffix(".svg")
+        narrow.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="90" height="90"><text x="1" y="20" text-anchor="middle">cut'
+                          '</text><text x="30" y="60">one</text><text x="40" y="60">two</text></svg>')
+        seen = "\n".join(look(browser, bad, None) + look_at_picture(browser, narrow, None))
         browser.close()
-        for word in ("it asks for http://127.0.0.1:9/a.css", "the console says", "the page is 2008"):
+        for word in ("it asks for http://127.0.0.1:9/a.css", "the console says", "the page is 2008", "cut is cut at the edge",
+                     "one and two lie on each other"):
             if word not in seen:
                 problems.append(f"the check does not see a fault: {word} is missing in {seen!r}")
-    print("\n".join(problems + [f"browser: {len(pages)} pages at {len(WIDTHS)} widths in {len(THEMES)} themes, {len(problems)} problems"]))
+    print("\n".join(problems + [f"browser: {len(pages)} pages and pictures at {len(WIDTHS)} widths in {len(THEMES)} themes, {len(problems)} problems"]))
     return 1 if problems else 0
 
 

@@ -7,6 +7,7 @@
 #include "core/context.h"
 #include "core/factory.h"
 #include "core/kernels/basic.h"
+#include "tests/svg_texts.h"
 #include "tests/tiny_run.h"
 #include "tools/inspect/compare.h"
 
@@ -199,6 +200,7 @@ TEST_CASE("compare from outside: text, JSON, picture, errors") {
   CHECK(contains(page.out, "a = fp32, b = fp16 (policy native)"));
   CHECK(contains(page.out, ": all within their bounds\n"));
   CHECK(contains(tests::slurp(tiny.path("a.svg")), "loss gap"));
+  CHECK(tests::svg_label_fault(tests::slurp(tiny.path("a.svg"))) == "");
   const json result = json::parse(run_program(base + "--a off --b bf16 --steps 2 --json").out);
   CHECK(result["a"] == "off");
   CHECK(result["steps"].size() == 2);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/half.h"
+#include "tests/svg_texts.h"
 #include "tests/tiny_run.h"
 #include "tools/inspect/collect.h"
 
@@ -222,7 +223,8 @@ TEST_CASE("inspect histogram: from outside") {
     const double zero = group.at("zero").get<double>() / group.at("n").get<double>();
     CHECK(shares + zero == doctest::Approx(1).epsilon(1e-12));
   }
-  CHECK(contains(slurp(tiny.path("bins.svg")), "<svg"));
+  CHECK(contains(slurp(tiny.path("bins.svg")), "scaled: 0 below"));
+  CHECK(tests::svg_label_fault(slurp(tiny.path("bins.svg"))) == "");
   const auto text = run_program(command);
   CHECK(contains(text.out, "largest safe scale now: 2^"));
   CHECK(run_program(command).out == text.out);

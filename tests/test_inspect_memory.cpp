@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "tests/svg_texts.h"
 #include "tests/tiny_run.h"
 #include "tools/inspect/memory_table.h"
 
@@ -91,6 +92,7 @@ TEST_CASE("inspect memory --amp: a table, a document, a picture, and what cannot
   const std::string file = tiny.path("memory.svg");
   CHECK(ask("--amp off,fp16,bf16 --svg '" + file + "'").exit_code == 0);
   for (const char* words : {"<svg", "optimizer", "fp16"}) CHECK(contains(slurp(file), words));
+  CHECK(tests::svg_label_fault(slurp(file)) == "");
   for (const std::string wrong : {"--amp f8", "--amp off,off", "--amp ,", "--svg a.svg"}) {
     CAPTURE(wrong);
     const ProgramResult result = ask(wrong);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/svg_texts.h"
 #include "tests/tiny_run.h"
 #include "tools/inspect/collect.h"
 #include "tools/inspect/scale.h"
@@ -222,6 +223,7 @@ TEST_CASE("inspect scale: from outside") {
   CHECK(contains(fixed.out, "a fixed loss scale"));
   CHECK(contains(fixed.out, "flushed to 0"));
   CHECK(contains(slurp(svg), "<svg"));
+  CHECK(tests::svg_label_fault(slurp(svg)) == "");
   const json out = json::parse(run_program("inspect scale '" + off + "' --json").out);
   CHECK(out.at("points")[0] == json({{"step", 1}, {"scale", 128}}));
   std::ofstream(off + "/log.jsonl", std::ios::app) << "{\"event\":\"st";

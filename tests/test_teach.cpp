@@ -3,7 +3,9 @@
 
 #include <cctype>
 
+#include "tests/svg_texts.h"
 #include "tests/tiny_run.h"
+#include "tools/draw/svg.h"
 
 namespace mixtape::tests {
 namespace {
@@ -224,12 +226,56 @@ TEST_CASE("teach: pictures are well-formed XML, without a number that is none") 
     CHECK(contains(svg, "prefers-color-scheme:dark"));
     CHECK_FALSE(contains(svg, "nan"));
     CHECK_FALSE(contains(svg, "inf,"));
+    CHECK(svg_label_fault(svg) == "");
     CHECK((contains(svg, "<polyline") || contains(svg, "class=\"b0\"")));
   }
   CHECK(xml_fault("<a><b></a></b>") != "");
   CHECK(xml_fault("<a x=\"1>2</a>") != "");
   CHECK(xml_fault("<a>1 & 2</a>") != "");
   CHECK(run_program("teach swallow --svg /nowhere/a.svg").exit_code == 5);
+}
+
+TEST_CASE("draw: no label is cut or lies on another, wherever rules stand and however long names are") {
+  using draw::Axis;
+  using draw::AxisKind;
+  const std::string longest =
+      "/home/somebody/experiments/2026/november/the-run-with-a-name-that-is-longer-than-a-line-"
+      "of-text-has-any-right-to-be/fp16-and-a-high-loss-scale/seed-42/again";
+  draw::SvgChart chart("Loss scale of " + longest, Axis{"step", 1, 16777216},
+                       Axis::around("loss scale", {0x1p-9, 0x1p24}, AxisKind::log2));
+  chart.line("a line of " + longest, {{1, 1}, {16777216, 2}});
+  for (const double at : {1.0, 1.0, 2.0, 100000.0, 200000.0, 1e6, 1.1e6, 16777215.0, 16777216.0})
+    chart.rule(at, "0.123 % flushed");
+  chart.rule(1e9, "outside");
+  const std::string svg = chart.text();
+  CHECK(svg_label_fault(svg) == "");
+  CHECK_FALSE(contains(svg, "outside"));
+  CHECK(contains(svg, "…"));
+  CHECK(contains(svg, "<title>Loss scale of " + longest + "</title>"));  // there whole
+  int rules = 0;
+  for (size_t at = 0; (at = svg.find("class=\"rule\"", at)) != std::string::npos; ++at) ++rules;
+  CHECK(rules == 8);  // two of them are one
+  const draw::SvgChart narrow("t", Axis{"", -3, 3}, Axis::of_names("", {"fp32 divided by the scale", "b"}));
+  CHECK(svg_label_fault(narrow.text()) == "");
+  CHECK(svg_label_fault("<svg viewBox=\"0 0 90 90\"><text x=\"5\" y=\"20\" text-anchor=\"middle\">scaled</text>") !=
+        "");
+}
+
+TEST_CASE("draw: ticks are numbers, and none of them is -0") {
+  for (const auto& [low, high] : {std::pair{-3.0, 3.0}, {-1e-9, 1e-9}, {-0.4, 1.0}, {-700.0, 100.0}}) {
+    for (const draw::Tick& tick : draw::ticks(draw::Axis{"", low, high})) CHECK_FALSE(tick.text.starts_with("-0 "));
+    bool zero = false;
+    for (const draw::Tick& tick : draw::ticks(draw::Axis{"", low, high})) zero = zero || tick.text == "0";
+    CHECK(zero);
+  }
+  for (const auto& [low, high] : {std::pair{0x1p-3, 8.0}, {0x1p-149, 0x1p127}, {0.9, 1024.0}, {0x1p-20, 1.0}}) {
+    bool one = false;
+    for (const draw::Tick& tick : draw::ticks(draw::Axis{"", low, high, draw::AxisKind::log2})) {
+      CHECK(tick.text != "2^-0");
+      one = one || tick.text == "2^0";
+    }
+    CHECK(one);
+  }
 }
 
 TEST_CASE("teach: what cannot be read is exit 2 and says what would be") {

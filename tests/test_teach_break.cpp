@@ -5,6 +5,7 @@
 #include "core/factory.h"
 #include "core/kernels/parallel.h"
 #include "tests/golden.h"
+#include "tests/svg_texts.h"
 #include "tests/tiny_run.h"
 #include "tools/teach/break.h"
 
@@ -256,6 +257,7 @@ TEST_CASE("teach break: the picture has both curves, NaN left out") {
   const std::string svg = slurp(path);
   CHECK(contains(svg, "in fp16"));
   CHECK(contains(svg, "in fp32"));
+  CHECK(tests::svg_label_fault(svg) == "");
   CHECK_FALSE(contains(svg, "nan"));
   CHECK(run_program("teach break --sum-in-fp16 --svg /nowhere/a.svg").exit_code == 5);
 }

@@ -71,9 +71,8 @@ std::vector<Tick> ticks(const Axis& axis, int parts) {
   const double step = logarithmic ? std::max(1.0, nice_step(high - low, 8)) : nice_step(high - low, parts);
   const double slack = (high - low) * 1e-9;
   for (double k = std::ceil((low - slack) / step); k * step <= high + slack; ++k) {
-    const double at = k * step;
-    out.push_back({(at - low) / (high - low),
-                   logarithmic ? fmt::format("2^{:.0f}", at) : fmt::format("{:.7g}", at == 0 ? 0 : at)});
+    const double at = k == 0 ? 0 : k * step;  // of what is below 0 ceil makes -0
+    out.push_back({(at - low) / (high - low), logarithmic ? fmt::format("2^{:.0f}", at) : fmt::format("{:.7g}", at)});
   }
   return out;
 }
