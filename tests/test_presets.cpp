@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "amp/autocast.h"
+#include "amp/ledger.h"
 #include "amp/parameters.h"
 #include "autograd/backward.h"
 #include "core/factory.h"
@@ -46,7 +47,7 @@ const List torch_cuda = {
     {Rule::low,
      "convolution _convolution prelu linear matmul mm=matmul mv bmm=batched_matmul addmm addmv addr addbmm baddbmm "
      "chain_matmul linalg_multi_dot linalg_vecdot einsum lstm lstm_cell gru gru_cell rnn rnn_cell "
-     "scaled_dot_product_attention"},
+     "scaled_dot_product_attention=attention"},
     {Rule::full, torch_cuda_full},
     {Rule::full, softmaxes_and_loss},
     {Rule::widest, torch_cuda_promote},
@@ -57,7 +58,7 @@ const List torch_cpu = {
     {Rule::low, convolutions},
     {Rule::low,
      "_convolution bmm=batched_matmul mm=matmul baddbmm addmm addbmm linear matmul linalg_vecdot _addmm_activation "
-     "mkldnn_rnn_layer prelu scaled_dot_product_attention multi_head_attention"},
+     "mkldnn_rnn_layer prelu scaled_dot_product_attention=attention multi_head_attention"},
     {Rule::full,
      "binary_cross_entropy mse l1_loss smooth_l1_loss huber_loss nll nll2d=nll cross_entropy kl_div bce_with_logits "
      "ctc_loss margin_ranking_loss multi_margin_loss multilabel_margin_loss soft_margin_loss triplet_margin_loss "
@@ -139,6 +140,28 @@ TEST_CASE("presets: torch_cuda, row by row") { check_preset("torch_cuda", torch_
 TEST_CASE("presets: torch_cpu, row by row") { check_preset("torch_cpu", torch_cpu, {}); }
 TEST_CASE("presets: apex_O1, row by row") {
   check_preset("apex_O1", apex_O1, {"rms_norm"});  // younger than Apex
+}
+
+TEST_CASE("presets: attention is the systems' scaled_dot_product_attention: 16 bits go in and come out") {
+  for (const char* name : {"torch_cuda", "torch_cpu"}) {
+    for (const DType low : {DType::f16, DType::bf16}) {
+      CAPTURE(name);
+      const Policy policy = Policy::load(name);
+      CHECK(policy.rule_of(*find_op("attention")) == Rule::low);
+      CHECK_FALSE(policy.absent.contains("scaled_dot_product_attention"));
+      const Tensor q = fresh({3, 4}, 1), k = fresh({3, 4}, 2), v = fresh({3, 4}, 3);
+      const amp::Autocast guard(policy, low);
+      amp::Ledger ledger;
+      const ObserverGuard observer(ledger.observer());
+      CHECK(ops::attention(q, k, v, {.offsets = from_ints({0, 3}, {2}), .longest = 3}, 2, 0).dtype() == low);
+      for (const amp::LedgerRow& row : ledger.forward()) {
+        // The parts run by their own rows: CUDA's list has softmax in f32, the CPU's has none.
+        if (row.op.find("softmax") != std::string::npos)
+          CHECK(row.in[0] == (std::string(name) == "torch_cuda" ? DType::f32 : low));
+        if (row.op == "batched_matmul") CHECK(row.in == std::vector<DType>{low, low});
+      }
+    }
+  }
 }
 
 TEST_CASE("presets: what the lists leave out runs in what it is given, and mean among them") {
