@@ -131,6 +131,7 @@ report::StepLook report_step_look() {
                          .step = 6,
                          .scale = 65536,
                          .kinds = {{.name = "gradients of activations",
+                                    .note = "activation gradients that are made up",
                                     .scaled = true,
                                     .places = {report_distribution(""), report_distribution("encoder.layer.0.*")}},
                                    {.name = "weights", .scaled = false, .places = {report_distribution("")}}}};

@@ -15,7 +15,8 @@ namespace mixtape::inspect {
 enum class What { wgrad, agrad, act, weight };
 inline constexpr What all_kinds[] = {What::wgrad, What::agrad, What::act, What::weight};
 
-std::string_view name_of(What what);  ///< "wgrad", "agrad", "act", "weight"
+std::string_view name_of(What what);     ///< "wgrad", "agrad", "act", "weight"
+std::string_view meaning_of(What what);  ///< a line on what these numbers are and how the program keeps them
 /// Names with commas between, in their order. Throws E-INSPECT-WHAT (config) for one that is unknown or comes twice.
 std::vector<What> parse_what(std::string_view names);
 /// A loss scale multiplies gradients and nothing else.

@@ -15,16 +15,6 @@ constexpr size_t most_bins = 26;
 
 std::string_view name_of_format(const LowFormat& format) { return format.dtype == DType::f16 ? "fp16" : "bf16"; }
 
-std::string_view meaning_of(What what) {
-  switch (what) {
-    case What::wgrad: return "weight gradients; this program keeps them in f32";
-    case What::agrad: return "activation gradients that the step stores in 16 bits";
-    case What::act: return "op outputs that the step stores in 16 bits; no scale touches them";
-    case What::weight: return "parameters; the step reads 16-bit copies of those of products; no scale touches them";
-  }
-  return "";
-}
-
 std::string place_text(const Group& group) { return group.place.empty() ? "whole model" : group.place; }
 
 /// "54.1 %"; what is there never reads as 0.
@@ -194,6 +184,16 @@ Json group_json(const Collected& step, const Group& group) {
 }
 
 }  // namespace
+
+std::string_view meaning_of(What what) {
+  switch (what) {
+    case What::wgrad: return "weight gradients; this program keeps them in f32";
+    case What::agrad: return "activation gradients that the step stores in 16 bits";
+    case What::act: return "op outputs that the step stores in 16 bits; no scale touches them";
+    case What::weight: return "parameters; the step reads 16-bit copies of those of products; no scale touches them";
+  }
+  return "";
+}
 
 std::string collected_text(const Collected& step, bool every_place) {
   std::string out = fmt::format(

@@ -45,6 +45,12 @@ std::string kind_name(inspect::What what) {
   return "weights";
 }
 
+/// What is kept in f32 is shown all the same: the shares are those that 16 bits would have.
+std::string note_of(inspect::What what, const std::string& dtype) {
+  const std::string note(inspect::meaning_of(what));
+  return what == inspect::What::wgrad ? note + ": the shares are what " + dtype + " would make of them" : note;
+}
+
 /// The step right after the newest checkpoint before `last`, which nothing has to be trained again for; else the first.
 int64_t nearest_step(const std::string& dir, int64_t last) {
   int64_t newest = 0;
@@ -77,7 +83,10 @@ Histograms collect_histograms(const RunRecord& run, trainer::Progress& progress)
     for (const inspect::Group& group : found.groups) {
       const std::string name = kind_name(group.what);
       if (out.kinds.empty() || out.kinds.back().name != name)
-        out.kinds.push_back({.name = name, .scaled = inspect::is_scaled(group.what), .places = {}});
+        out.kinds.push_back({.name = name,
+                             .note = note_of(group.what, out.dtype),
+                             .scaled = inspect::is_scaled(group.what),
+                             .places = {}});
       out.kinds.back().places.push_back(distribution_of(group, found.format));
     }
   });

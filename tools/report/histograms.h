@@ -28,8 +28,9 @@ struct Distribution {
 
 /// All places of one kind, the whole model first.
 struct Kind {
-  std::string name;     ///< "activation gradients"
-  bool scaled = false;  ///< a loss scale multiplies it
+  std::string name;       ///< "activation gradients"
+  std::string note = {};  ///< how the program keeps these numbers: "weight gradients; this program keeps them in f32"
+  bool scaled = false;    ///< a loss scale multiplies it
   std::vector<Distribution> places;
 };
 

@@ -127,18 +127,24 @@ std::string by_layer(const Kind& kind, double scale, bool scaled) {
   return table.html();
 }
 
+std::string capitalised(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+std::string sentence(const std::string& words) { return capitalised(words) + "."; }
+
 /// The picture of the whole model stands open, those of its parts behind a line.
 std::string kind_html(const Histograms& all, const Kind& kind) {
   const bool scaled = kind.scaled && all.scale != 1;
   std::string open, parts;
   for (const Distribution& group : kind.places) (group.place.empty() ? open : parts) += picture(all, group, scaled);
-  std::string body = by_layer(kind, all.scale, scaled) + open;
+  std::string body = kind.note.empty() ? "" : paragraph(sentence(kind.note));
+  body += by_layer(kind, all.scale, scaled) + open;
   if (!parts.empty())
     body +=
         folded(fmt::format("Histograms of {} by layer", kind.name), "<div class=\"charts\">\n" + parts + "</div>\n");
-  std::string title = kind.name;
-  if (!title.empty()) title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
-  return subsection(title, body);
+  return subsection(capitalised(kind.name), body);
 }
 
 std::string histograms_html(const Histograms& all) {
