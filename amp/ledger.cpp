@@ -7,6 +7,7 @@
 
 #include "amp/products.h"
 #include "core/context.h"
+#include "core/kernels/gemm.h"
 
 namespace mixtape::amp {
 namespace {
@@ -48,6 +49,12 @@ DType compute_of(const CallEvent& event) {
   return event.moved && is_float(out) ? wide(out) : out;
 }
 
+/// Kernels that add add in f32, or in f64 where the data is that.
+std::optional<DType> accum_of(const CallEvent& event) {
+  if (!event.moved || !sums(event.op)) return std::nullopt;
+  return wide(event.out[0].dtype());
+}
+
 int casts_of(const CallEvent& event) {
   int casts = 0;
   for (int i = 0; i < event.in.size(); ++i) {
@@ -64,7 +71,7 @@ std::string names(const std::vector<DType>& dtypes, const char* between) {
 
 std::string key_of(const LedgerRow& row) {
   return message(row.op, "|", row.scope, "|", names(row.in, ","), "|", names(row.out, ","), "|", name_of(row.rule), "|",
-                 name_of(row.compute));
+                 name_of(row.compute));  // and with it what sums are in
 }
 
 // "encoder.layer.3.output" -> "encoder.layer.*.output"
@@ -94,6 +101,7 @@ ordered_json forward_json(const LedgerRow& row) {
           {"calls", row.calls},
           {"in", to_json(row.in)},
           {"compute", name_of(row.compute)},
+          {"accum", row.accum ? ordered_json(name_of(*row.accum)) : ordered_json(nullptr)},
           {"out", name_of(row.out[0])},
           {"rule", name_of(row.rule)},
           {"casts", row.casts},
@@ -116,6 +124,22 @@ int64_t bytes_moved(const BackwardEvent& event) {
   }
   return written == 0 ? 0 : bytes_of(event.incoming) + written;
 }
+
+ordered_json to_json(const LedgerTotals& all) {
+  return {{"calls", all.calls},           {"casts", all.casts},           {"bytes", all.bytes},
+          {"cast_bytes", all.cast_bytes}, {"cast_share", all.cast_share}, {"flops", all.flops},
+          {"low_flops", all.low_flops}};
+}
+
+/// The 16-bit dtype that a row multiplies; none where no row does.
+std::optional<DType> multiplied_low(const std::vector<LedgerRow>& rows) {
+  for (const LedgerRow& row : rows) {
+    if (row.flops > 0 && is_low(row.compute)) return row.compute;
+  }
+  return std::nullopt;
+}
+
+std::string megabytes(int64_t bytes) { return fmt::format("{:.3f}", static_cast<double>(bytes) / 1e6); }
 
 ordered_json backward_json(const LedgerRow& row) {
   return {{"op", row.op},
@@ -149,10 +173,10 @@ std::vector<LedgerRow> grouped(const std::vector<LedgerRow>& rows) {
 
 std::string why_of(const LedgerRow& row) {
   const std::string whose = row.own_rule ? "" : "policy: ";
-  if (row.op == "cast") return "for the rule of the next op";
+  if (row.op == "cast") return row.bytes == 0 ? "a weight's copy stands for it" : "for the rule of the next op";
   if (row.bytes == 0) return "a view";
   switch (row.rule) {
-    case Rule::low: return whose + (row.compute == DType::f32 ? "product, no guard" : "product in 16 bits");
+    case Rule::low: return whose + (row.compute == DType::f32 ? "product, no guard" : "product of 16-bit values");
     case Rule::full: return whose + "range or sum needs f32";
     case Rule::widest: return whose + "as its widest input";
     case Rule::keep: return whose + "f32 inside, dtype kept";
@@ -160,6 +184,27 @@ std::string why_of(const LedgerRow& row) {
     case Rule::banned: return whose + "refused under a guard";
   }
   return whose;
+}
+
+DType multiplied_in(DType low) { return low == DType::bf16 && kernels::gemm_native_bf16() ? DType::bf16 : DType::f32; }
+
+std::string product_note(const std::vector<LedgerRow>& rows) {
+  const std::optional<DType> low = multiplied_low(rows);
+  if (!low || multiplied_in(*low) == *low) return "";
+  return message(
+      "this CPU multiplies ", name_of(*low),
+      " values in f32, which is exact, and rounds a result once: the numbers are those of 16-bit products, the "
+      "speed is not");
+}
+
+std::string first_step_note(const LedgerTotals& first_step, const LedgerTotals& warm) {
+  const int64_t more = first_step.cast_bytes - warm.cast_bytes;
+  if (more <= 0) return "";
+  return fmt::format(
+      "the first step moves {} MB more ({:.1f} % of its bytes are casts): it makes the weights' 16-bit copies, which "
+      "the "
+      "optimizer then writes along",
+      megabytes(more), 100 * first_step.cast_share);
 }
 
 Ledger::Ledger(ErrorMeasure measure)
@@ -177,6 +222,7 @@ void Ledger::on_call(void* self, const CallEvent& event) {
                                                             .in = dtypes_of(event.in),
                                                             .out = {event.out[0].dtype()},
                                                             .compute = compute_of(event),
+                                                            .accum = accum_of(event),
                                                             .rule = event.rule,
                                                             .own_rule = event.rule == event.op.info->precision.rule});
   ++row.calls;
@@ -210,29 +256,24 @@ LedgerTotals Ledger::totals() const {
   return all;
 }
 
-std::string Ledger::json() const {
+std::string Ledger::json(const LedgerTotals* first_step) const {
   ordered_json ops = ordered_json::array(), sweep = ordered_json::array();
   for (const LedgerRow& row : forward_.rows) {
     ops.push_back(forward_json(row));
     if (measure_ != nullptr) ops.back()["max_rel_err"] = row.error ? ordered_json(*row.error) : ordered_json(nullptr);
   }
   for (const LedgerRow& row : backward_.rows) sweep.push_back(backward_json(row));
-  const LedgerTotals all = totals();
-  return ordered_json{{"ops", ops},
+  const std::optional<DType> low = multiplied_low(forward_.rows);
+  ordered_json out = {{"ops", ops},
                       {"backward", sweep},
-                      {"totals",
-                       {{"calls", all.calls},
-                        {"casts", all.casts},
-                        {"bytes", all.bytes},
-                        {"cast_bytes", all.cast_bytes},
-                        {"cast_share", all.cast_share},
-                        {"flops", all.flops},
-                        {"low_flops", all.low_flops}}}}
-      .dump();
+                      {"totals", to_json(totals())},
+                      {"multiplied_in", low ? ordered_json(name_of(multiplied_in(*low))) : ordered_json(nullptr)}};
+  if (first_step != nullptr) out["first_step"] = to_json(*first_step);
+  return out.dump();
 }
 
-std::string Ledger::text() const {
-  constexpr const char* line = "{:<{}}{:>6}  {:<{}}  {:<9}{:<6}{:<9}{:>6}{:>10}{:>9}{}  {:<{}}  {}\n";
+std::string Ledger::text(const LedgerTotals* first_step) const {
+  constexpr const char* line = "{:<{}}{:>6}  {:<{}}  {:<9}{:<7}{:<6}{:<9}{:>6}{:>10}{:>9}{}  {:<{}}  {}\n";
   const auto error = [&](std::string_view text) {
     return measure_ == nullptr ? std::string() : fmt::format("{:>13}", text);
   };
@@ -243,21 +284,24 @@ std::string Ledger::text() const {
     in_width = std::max(in_width, names(row.in, " ").size());
     why_width = std::max(why_width, why_of(row).size());
   }
-  std::string out = fmt::format(line, "op", op_width, "calls", "in", in_width, "compute", "out", "rule", "casts", "MB",
-                                "GFLOP", error("max rel err"), "why", why_width, "where");
+  std::string out = fmt::format(line, "op", op_width, "calls", "in", in_width, "compute", "accum", "out", "rule",
+                                "casts", "MB", "GFLOP", error("max rel err"), "why", why_width, "where");
   for (const LedgerRow& row : rows) {
-    out +=
-        fmt::format(line, row.op, op_width, row.calls, names(row.in, " "), in_width, name_of(row.compute),
-                    names(row.out, " "), name_of(row.rule), row.casts,
-                    fmt::format("{:.3f}", static_cast<double>(row.bytes) / 1e6), fmt::format("{:.4f}", row.flops / 1e9),
-                    error(row.error ? fmt::format("{:.1e}", *row.error) : "-"), why_of(row), why_width, row.scope);
+    out += fmt::format(line, row.op, op_width, row.calls, names(row.in, " "), in_width, name_of(row.compute),
+                       row.accum ? name_of(*row.accum) : "-", names(row.out, " "), name_of(row.rule), row.casts,
+                       megabytes(row.bytes), fmt::format("{:.4f}", row.flops / 1e9),
+                       error(row.error ? fmt::format("{:.1e}", *row.error) : "-"), why_of(row), why_width, row.scope);
   }
   const LedgerTotals all = totals();
-  out += fmt::format("total: {} calls, {} casts, {:.3f} MB moved, {:.1f} % of them by casts\n", all.calls, all.casts,
-                     static_cast<double>(all.bytes) / 1e6, 100 * all.cast_share);
-  if (all.flops == 0) return out;
-  return out + fmt::format("products: {:.4f} GFLOP, {:.1f} % of them in 16 bits\n", all.flops / 1e9,
-                           100 * all.low_flops / all.flops);
+  out += fmt::format("total: {} calls, {} casts, {} MB moved, {:.1f} % of them by casts\n", all.calls, all.casts,
+                     megabytes(all.bytes), 100 * all.cast_share);
+  if (all.flops > 0)
+    out += fmt::format("products: {:.4f} GFLOP, {:.1f} % of them of 16-bit values\n", all.flops / 1e9,
+                       100 * all.low_flops / all.flops);
+  for (const std::string& note :
+       {first_step == nullptr ? "" : first_step_note(*first_step, all), product_note(forward_.rows)})
+    out += note.empty() ? "" : note + "\n";
+  return out;
 }
 
 }  // namespace mixtape::amp

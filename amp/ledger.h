@@ -14,12 +14,13 @@ namespace mixtape::amp {
 /// All calls that agree in everything but their number.
 struct LedgerRow {
   std::string op, scope;
-  std::vector<DType> in;       ///< after the casts; absent inputs are left out. Backward: the incoming gradients
-  std::vector<DType> out;      ///< one: all outputs of an op share it. Backward: the gradients of the inputs
-  DType compute = DType::f32;  ///< the dtype of what is multiplied or evaluated; sums are f32 or wider everywhere. A
-                               ///< CPU without 16-bit products multiplies the same values in f32, which is exact
-  Rule rule = Rule::keep;      ///< that was in force; forward only
-  bool own_rule = true;        ///< that rule is the table's, not one of the policy or an override
+  std::vector<DType> in;            ///< after the casts; absent inputs are left out. Backward: the incoming gradients
+  std::vector<DType> out;           ///< one: all outputs of an op share it. Backward: the gradients of the inputs
+  DType compute = DType::f32;       ///< the dtype of what is multiplied or evaluated. A machine without 16-bit products
+                                    ///< multiplies the same values in f32, which is exact: multiplied_in()
+  std::optional<DType> accum = {};  ///< of sums; none where nothing is added up. Forward only
+  Rule rule = Rule::keep;           ///< that was in force; forward only
+  bool own_rule = true;             ///< that rule is the table's, not one of the policy or an override
   int64_t calls = 0;
   double flops = 0;   ///< multiplications and additions in products; forward only
   int64_t casts = 0;  ///< inputs that stage 1 cast for these calls
@@ -39,8 +40,16 @@ struct LedgerTotals {
   double cast_share = 0;            ///< cast_bytes / bytes
 };
 
-/// Why a row runs in these dtypes, in some words: "policy: product in 16 bits".
+/// Why a row runs in these dtypes, in some words: "policy: product of 16-bit values".
 std::string why_of(const LedgerRow& row);
+
+/// What this CPU multiplies values of a 16-bit dtype in: itself where it has an instruction, else f32, which holds each
+/// such product exactly, so that the result is the same.
+DType multiplied_in(DType low);
+/// "" or the sentence that says so, where a row multiplies 16-bit values and this CPU takes them as f32.
+std::string product_note(const std::vector<LedgerRow>& rows);
+/// "" or what the first step of a run casts more than a later one, `warm`.
+std::string first_step_note(const LedgerTotals& first_step, const LedgerTotals& warm);
 
 ///   amp::Ledger ledger;
 ///   { const ObserverGuard guard(ledger.observer()); autograd::backward(scaler.scale(loss())); }
@@ -62,12 +71,14 @@ class Ledger {
   const std::vector<LedgerRow>& backward() const { return backward_.rows; }  ///< the same of the sweep
   LedgerTotals totals() const;
 
-  /// {"ops":[{"op","scope","calls","in":[…],"compute","out","rule","casts","bytes","flops","why"}],
+  /// {"ops":[{"op","scope","calls","in":[…],"compute","accum","out","rule","casts","bytes","flops","why"}],
   ///  "backward":[{"op","scope","calls","in":[…],"compute","out":[…],"bytes"}],
-  ///  "totals":{"calls","casts","bytes","cast_bytes","cast_share","flops","low_flops"}}, the totals those of "ops".
-  std::string json() const;
+  ///  "totals":{"calls","casts","bytes","cast_bytes","cast_share","flops","low_flops"},"multiplied_in"}, the totals
+  ///  those
+  /// of "ops"; "multiplied_in" null without 16-bit products. Given the totals of a run's first step, "first_step" too.
+  std::string json(const LedgerTotals* first_step = nullptr) const;
   /// A table, one line an op and kind of place: numbered parts of the model ("layer.3") stand together as "layer.*".
-  std::string text() const;
+  std::string text(const LedgerTotals* first_step = nullptr) const;
 
  private:
   struct Book {

@@ -1,5 +1,7 @@
 #include "amp/products.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -22,7 +24,35 @@ double seen_pairs(const CallEvent& event) {
   return pairs;
 }
 
+constexpr std::string_view summing[] = {"batched_matmul",
+                                        "bce_with_logits",
+                                        "binary_cross_entropy",
+                                        "cross_entropy",
+                                        "cumsum",
+                                        "layer_norm",
+                                        "linear",
+                                        "log_softmax",
+                                        "logsumexp",
+                                        "masked_log_softmax",
+                                        "masked_softmax",
+                                        "matmul",
+                                        "mean",
+                                        "mse",
+                                        "nll",
+                                        "norm",
+                                        "softmax",
+                                        "sum",
+                                        "sum_to",
+                                        "var"};
+
 }  // namespace
+
+bool sums(const OpSchema& op) {
+  const auto absorbed = absorbed_rows(op);
+  if (!absorbed.empty())
+    return std::any_of(absorbed.begin(), absorbed.end(), [](const OpSchema* row) { return sums(*row); });
+  return std::find(std::begin(summing), std::end(summing), op.info->name) != std::end(summing);
+}
 
 Products products_of(const CallEvent& event) {
   const std::string_view op = event.op.info->name;

@@ -9,6 +9,10 @@ namespace mixtape::amp {
 struct Products {
   double forward = 0, backward = 0;
 };
+/// Whether the forward of an op adds up elements of one input, so that the dtype of its sums matters. Always f32 or
+/// wider.
+bool sums(const OpSchema& op);
+
 /// 0 for ops without products. Attention's backward multiplies the scores again.
 Products products_of(const CallEvent& event);
 

@@ -11,6 +11,7 @@
 #include "autograd/backward.h"
 #include "core/factory.h"
 #include "models/classifier.h"
+#include "optim/sgd.h"
 
 namespace mixtape {
 namespace {
@@ -143,6 +144,45 @@ TEST_CASE("the ledger's calls, bytes and products are what kernels count that kn
     }
     CHECK(ledger.totals().low_flops == ledger.totals().flops);
   }
+}
+
+TEST_CASE("a warm step: the ledger's totals are what kernels count, and no weight is cast") {
+  const models::BertClassifier model(small_bert(), 1);
+  const NamedTensors parameters = model.parameters();
+  models::BertInput input;
+  input.ids = from_ints({2, 5, 9, 3, 2, 7, 3, 5}, {2, 4});
+  input.token_types = zeros({2, 4}, DType::i64);
+  const Tensor labels = from({1, 0}, {2});
+  const auto forward = [&] {
+    const amp::Autocast guard(DType::bf16);
+    return model.loss_of(model.logits(input, true), labels, 2);
+  };
+  optim::SGD optimizer(parameters);
+  amp::Ledger first, warm;
+  {
+    const ObserverGuard observer(first.observer());
+    autograd::backward(forward());
+  }
+  CHECK(optimizer.step().applied());
+  std::map<std::string, KernelCount> counted;
+  {
+    const ObserverGuard observer(warm.observer());
+    const CountedKernels kernels;
+    (void)forward();
+    counted = kernels.counts();
+  }
+  int64_t bytes = 0;
+  for (const auto& seen : counted) {
+    const bool reads_a_table = seen.first == "embedding" || seen.first == "embed_layer_norm";
+    bytes += reads_a_table ? ledger_counts(warm, true).at(seen.first).bytes : seen.second.bytes;
+  }
+  CHECK(warm.totals().bytes == bytes);
+  REQUIRE(counted.contains("cast"));
+  CHECK(warm.totals().cast_bytes == counted.at("cast").bytes);  // the logits alone, for the loss
+  CHECK(warm.totals().cast_bytes == 2 * 2 + 2 * 4);
+  CHECK(first.totals().casts == warm.totals().casts);
+  CHECK(first.totals().bytes - warm.totals().bytes == first.totals().cast_bytes - warm.totals().cast_bytes);
+  CHECK(first.totals().cast_share > 0.1);
 }
 
 TEST_CASE("the ledger's products are the same whether ops are fused or not, in rows that are full") {

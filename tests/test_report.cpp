@@ -98,28 +98,34 @@ report::Distribution report_distribution(const std::string& place) {
           .after = {.subnormal = 0.0625, .normal = 0.8125}};
 }
 
+report::LedgerLook report_ledger_look() {
+  return {{{.op = "linear",
+            .scope = "encoder.layer.*",
+            .in = {DType::f16, DType::f16},
+            .out = {DType::f16},
+            .compute = DType::f16,
+            .accum = DType::f32,
+            .rule = Rule::low,
+            .calls = 4,
+            .flops = 1e6,
+            .casts = 8,
+            .bytes = 4096},
+           {.op = "cross_entropy",
+            .scope = "",
+            .in = {DType::f32},
+            .out = {DType::f32},
+            .compute = DType::f32,
+            .rule = Rule::full,
+            .calls = 1,
+            .bytes = 64}},
+          {.calls = 5, .casts = 8, .bytes = 4160, .cast_bytes = 1040, .cast_share = 0.25},
+          {.calls = 5, .casts = 8, .bytes = 9160, .cast_bytes = 6040, .cast_share = 0.66}};
+}
+
 /// A look at a step, made by hand.
 report::StepLook report_step_look() {
   report::StepLook look;
-  look.ledger = report::LedgerLook{{{.op = "linear",
-                                     .scope = "encoder.layer.*",
-                                     .in = {DType::f16, DType::f16},
-                                     .out = {DType::f16},
-                                     .compute = DType::f16,
-                                     .rule = Rule::low,
-                                     .calls = 4,
-                                     .casts = 8,
-                                     .bytes = 4096},
-                                    {.op = "cross_entropy",
-                                     .scope = "",
-                                     .in = {DType::f32},
-                                     .out = {DType::f32},
-                                     .compute = DType::f32,
-                                     .rule = Rule::full,
-                                     .calls = 1,
-                                     .casts = 0,
-                                     .bytes = 64}},
-                                   {.calls = 5, .casts = 8, .bytes = 4160, .cast_bytes = 1040, .cast_share = 0.25}};
+  look.ledger = report_ledger_look();
   inspect::MemoryPlan plan;
   plan.rows = 4, plan.longest = 9, plan.tokens = 30;
   plan.weights = 4 << 20, plan.copies = 2 << 20, plan.gradients = 4 << 20, plan.optimizer = 8 << 20;
@@ -214,8 +220,7 @@ TEST_CASE("report: unfinished, interrupted and diverged runs say so") {
   CHECK(contains(report_of_log(start), ">not finished</span>"));
   CHECK(contains(report_of_log(start), "1 of 9 steps."));
   CHECK(contains(report_of_log(start), "Nothing was evaluated yet."));
-  const std::string stopped = start + R"({"event":"interrupted","step":1,"signal":"SIGTERM"})"
-                                      "\n";
+  const std::string stopped = message(start, R"({"event":"interrupted","step":1,"signal":"SIGTERM"})", "\n");
   CHECK(contains(report_of_log(stopped), ">interrupted</span>"));
   CHECK(contains(report_of_log(stopped), "stopped by SIGTERM"));
   CHECK(contains(report_of_log(stopped + R"({"event":"resume","step":1})"

@@ -1,16 +1,16 @@
 #include "tools/inspect/ledger.h"
 
-#include "amp/autocast.h"
 #include "core/kernels/parallel.h"
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "tools/inspect/op_error.h"
+#include "tools/trainer/profiled_step.h"
 #include "tools/trainer/setup.h"
 #include "tools/trainer/task.h"
 
 namespace mixtape::inspect {
 
-void run_ledger(config::Config config, bool composed, trainer::Progress& progress, amp::Ledger& ledger) {
+amp::LedgerTotals run_ledger(config::Config config, bool composed, trainer::Progress& progress, amp::Ledger& ledger) {
   kernels::set_thread_count(static_cast<int>(config.threads));
   trainer::take_from_pretrained(config);
   const data::Tokenizer tokenizer = trainer::make_tokenizer(config.tokenizer);
@@ -19,21 +19,20 @@ void run_ledger(config::Config config, bool composed, trainer::Progress& progres
   trainer::check_classes(config, train.class_names);
   const auto model = trainer::make_model(config, tokenizer.vocab().size(), train.class_names, progress);
   const data::EncodedTexts texts = trainer::encode_rows(std::move(train), tokenizer, progress);
-  const trainer::Precision precision = trainer::make_precision(config);
   const std::vector<int64_t> rows = data::plan_sorted(texts.lengths(), texts.rows()).front();
   const data::Batch batch =
       data::collate(texts, rows, trainer::collate_options(config, tokenizer, model->label_dtype()));
 
-  amp::GradScaler scaler(precision.scaler);
   ContextGuard modes;
   context().fused = !composed;
-  const ObserverGuard observer(ledger.observer());
-  const RngGuard rng({.seed = static_cast<uint64_t>(config.trainer.seed), .stream = rng_stream::dropout, .step = 1});
-  const Tensor loss = [&] {
-    const amp::Autocast autocast(precision.rule);
-    return model->loss(batch, static_cast<double>(batch.rows), true);
-  }();
-  autograd::backward(scaler.scale(loss));
+  trainer::ProfiledStep step(config, *model);
+  amp::Ledger first;
+  for (amp::Ledger* seen : {&first, &ledger}) {
+    const ObserverGuard observer(seen->observer());
+    step.take(
+        static_cast<uint64_t>(config.trainer.seed), [&] { return batch; }, nullptr);
+  }
+  return first.totals();
 }
 
 std::optional<double> error_against_f64(const CallEvent& event) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "tools/draw/axis.h"
@@ -83,19 +84,30 @@ std::string memory_of_step(const inspect::MemoryPlan& plan) {
 std::string ledger_section(const StepLook& look) {
   if (!look.ledger) return section("ledger", "Precision ledger", paragraph("No ledger: " + look.no_ledger));
   const amp::LedgerTotals& totals = look.ledger->totals;
-  Table table(
-      "What the forward of one training step runs in which dtype",
-      {{"op"}, {"calls", true}, {"in"}, {"computes in"}, {"out"}, {"rule"}, {"casts", true}, {"MB", true}, {"where"}});
+  Table table("What the forward of one training step runs in which dtype", {{"op"},
+                                                                            {"calls", true},
+                                                                            {"in"},
+                                                                            {"computes in"},
+                                                                            {"sums in"},
+                                                                            {"out"},
+                                                                            {"rule"},
+                                                                            {"casts", true},
+                                                                            {"MB", true},
+                                                                            {"where"}});
   for (const amp::LedgerRow& row : look.ledger->rows) {
     table.row({code_html(row.op), grouped(row.calls), dtypes_html(row.in), dtypes_html({row.compute}),
-               dtypes_html(row.out), draw::escaped(name_of(row.rule)), grouped(row.casts), megabytes(row.bytes),
-               row.scope.empty() ? "" : code_html(row.scope)});
+               row.accum ? dtypes_html({*row.accum}) : "", dtypes_html(row.out), draw::escaped(name_of(row.rule)),
+               grouped(row.casts), megabytes(row.bytes), row.scope.empty() ? "" : code_html(row.scope)});
   }
-  return section(
-      "ledger", "Precision ledger",
-      paragraph(fmt::format("{}, {}, {} MB moved, {} of them by casts.", plural(totals.calls, "call"),
-                            plural(totals.casts, "cast"), megabytes(totals.bytes), percent(totals.cast_share))) +
-          table.html());
+  std::string about = fmt::format("{}, {}, {} MB moved, {} of them by casts.", plural(totals.calls, "call"),
+                                  plural(totals.casts, "cast"), megabytes(totals.bytes), percent(totals.cast_share));
+  for (std::string note :
+       {amp::first_step_note(look.ledger->first_step, totals), amp::product_note(look.ledger->rows)}) {
+    if (note.empty()) continue;
+    note[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(note[0])));
+    about += " " + note + ".";
+  }
+  return section("ledger", "Precision ledger", paragraph(about) + table.html());
 }
 
 std::string memory_section(const RunRecord& run, const StepLook& look) {

@@ -25,8 +25,8 @@ StepLook look_at_step(const RunRecord& run, const config::Config& config, traine
   StepLook look;
   look.no_ledger = why_not([&] {
     amp::Ledger ledger;
-    inspect::run_ledger(config, false, progress, ledger);
-    look.ledger = LedgerLook{amp::grouped(ledger.forward()), ledger.totals()};
+    const amp::LedgerTotals first_step = inspect::run_ledger(config, false, progress, ledger);
+    look.ledger = LedgerLook{amp::grouped(ledger.forward()), ledger.totals(), first_step};
   });
   look.no_memory = why_not([&] { look.memory = inspect::measure_memory(config, progress); });
   look.no_histograms = why_not([&] { look.histograms = collect_histograms(run, progress); });

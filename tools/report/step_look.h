@@ -15,8 +15,8 @@
 namespace mixtape::report {
 
 struct LedgerLook {
-  std::vector<amp::LedgerRow> rows;  ///< of the forward, numbered parts together
-  amp::LedgerTotals totals;
+  std::vector<amp::LedgerRow> rows;           ///< of the forward, numbered parts together
+  amp::LedgerTotals totals, first_step = {};  ///< of a step, and of the first, which casts more
 };
 
 /// Each part, or why there is none.
