@@ -28,6 +28,8 @@ GradScaler::GradScaler(const ScalerOptions& options) : options_(options) {
 }
 
 autograd::ScaledLoss GradScaler::scale(const Tensor& loss) {
+  const bool starts_round = round_.empty() && !swept_ && !bad_loss_;
+  const bool there = !loss.device().is_cpu() && (there_ || starts_round);
   if (loss.numel() != 1 || !is_float(loss.dtype())) {
     fail(ErrorKind::internal, "E-SCALER-LOSS",
          message("scaler: expected a loss of one float element, got ", name_of(loss.dtype()), loss.shape().str()));
@@ -37,12 +39,13 @@ autograd::ScaledLoss GradScaler::scale(const Tensor& loss) {
          message("scaler: the loss is f16, which cannot hold the scale ", scale(),
                  ": let the loss come back in f32, as every loss does under an autocast guard"));
   }
+  swept_ = true;
+  for (Visit& seen : round_) seen.looked = false;
+  if (there) return scale_there(loss);
   if (!std::isfinite(loss.item())) {
     bad_loss_ = true;
     nonfinite_ = {"loss"};
   }
-  swept_ = true;
-  for (Visit& seen : round_) seen.looked = false;
   return {loss, scale()};
 }
 
@@ -63,6 +66,7 @@ void GradScaler::look(Visit& visit, const optim::GradientSurvey& found, bool is_
 void GradScaler::sweep(const Tensor& loss, optim::Optimizer& optimizer) {
   const bool finite_before = optimizer.survey().finite;
   autograd::backward(scale(loss));
+  come_back();
   Visit& here = visit(optimizer);
   const optim::GradientSurvey found = optimizer.survey();
   look(here, found, finite_before);
@@ -72,6 +76,12 @@ void GradScaler::unscale(optim::Optimizer& optimizer) {
   Visit& here = visit(optimizer);
   if (here.stepped) refuse("unscale after step: this round is over for the optimizer, call update()");
   if (here.looked) refuse("unscale twice for one optimizer, without a loss in between: the gradients are as they were");
+  if (stays_there(optimizer)) {
+    (void)optimizer.look(there_->memory);
+    here.looked = true;
+    there_->is_seen = false;
+    return;
+  }
   const optim::GradientSurvey found = optimizer.survey();
   look(here, found);
 }
@@ -79,6 +89,9 @@ void GradScaler::unscale(optim::Optimizer& optimizer) {
 Outcome GradScaler::step(optim::Optimizer& optimizer, Others others) {
   Visit& here = visit(optimizer);
   if (here.stepped) refuse("step twice for one optimizer without an update() in between");
+  if (others.empty() && stays_there(optimizer)) return step_there(here);
+  come_back();
+  for (GradScaler* other : others) other->come_back();
   const optim::GradientSurvey found = optimizer.survey();  // read again only if somebody changed a gradient since
   if (!here.looked) look(here, found);
   here.stepped = true;
@@ -117,6 +130,8 @@ StepResult GradScaler::judge(const optim::GradientSurvey& found, Others others) 
 }
 
 StepResult GradScaler::abandon(optim::Optimizer& optimizer, Others others) {
+  come_back();
+  for (GradScaler* other : others) other->come_back();
   const StepResult result = judge(optimizer.survey(), others);
   optimizer.clear_gradients();
   forget_round();
@@ -127,13 +142,15 @@ StepResult GradScaler::abandon(optim::Optimizer& optimizer, Others others) {
 void GradScaler::forget_round() {
   round_.clear();
   swept_ = bad_loss_ = skipped_ = false;
+  came_back_ = {};
 }
 
 bool GradScaler::found_overflow() const {
-  return std::any_of(round_.begin(), round_.end(), [](const Visit& v) { return v.overflow; });
+  return came_back_.overflow || std::any_of(round_.begin(), round_.end(), [](const Visit& v) { return v.overflow; });
 }
 
-bool GradScaler::will_fall() const {
+bool GradScaler::will_fall() {
+  come_back();
   return !bad_loss_ && found_overflow() && next(options_.scale, state_.scale, true).scale < scale();
 }
 
@@ -141,7 +158,8 @@ bool GradScaler::will_fall() const {
 bool GradScaler::move_scale() {
   if (!in_round()) refuse("update without a step since the last one: call it once a round, at its end");
   const bool skipped = skipped_ || bad_loss_, overflow = found_overflow();
-  const bool gradients = std::any_of(round_.begin(), round_.end(), [](const Visit& v) { return v.had_gradients; });
+  const bool gradients =
+      came_back_.gradients || std::any_of(round_.begin(), round_.end(), [](const Visit& v) { return v.had_gradients; });
   if (!bad_loss_ && (overflow || (gradients && !skipped))) {
     state_.scale = next(options_.scale, state_.scale, overflow);
   }
@@ -152,21 +170,27 @@ bool GradScaler::move_scale() {
 }
 
 void GradScaler::end_attempt() {
+  come_back();
   (void)move_scale();
   forget_round();
 }
 
 void GradScaler::update() {
+  if (there_) return update_there();
   const bool skipped = move_scale();
   if (skipped) ++state_.consecutive_skips;
-  const int64_t most = options_.max_consecutive_skips;
-  const std::string diverged = most > 0 && skipped && state_.consecutive_skips >= most ? culprit() : "";
+  stop_if_diverged(skipped);
   forget_round();
-  if (!diverged.empty()) {
-    fail(ErrorKind::diverged, "E-DIVERGED",
-         message("training diverged: ", state_.consecutive_skips, " steps in a row were not finite (loss scale ",
-                 scale(), "); ", diverged));
-  }
+}
+
+void GradScaler::stop_if_diverged(bool skipped) {
+  const int64_t most = options_.max_consecutive_skips;
+  if (most == 0 || !skipped || state_.consecutive_skips < most) return;
+  const std::string why = culprit();
+  forget_round();
+  fail(ErrorKind::diverged, "E-DIVERGED",
+       message("training diverged: ", state_.consecutive_skips, " steps in a row were not finite (loss scale ", scale(),
+               "); ", why));
 }
 
 // A parameter that is not finite itself explains all the rest, so it is looked for first.
@@ -183,6 +207,7 @@ std::string GradScaler::culprit() const {
 }
 
 void GradScaler::load_state(const ScalerState& state) {
+  come_back();
   if (!round_.empty()) refuse("load_state within a round: call update() first");
   const bool sound = std::isfinite(state.scale.scale) && state.scale.scale > 0 && state.scale.clean >= 0 &&
                      state.scale.hysteresis_left >= 0 && state.rounds >= 0 && state.consecutive_skips >= 0;
@@ -192,6 +217,7 @@ void GradScaler::load_state(const ScalerState& state) {
                  " rounds: expected a positive scale and counters >= 0"));
   }
   state_ = state;
+  there_.reset();
 }
 
 }  // namespace mixtape::amp

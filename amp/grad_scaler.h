@@ -6,6 +6,7 @@
 //   schedule.advance(scaler.step(optimizer));  scaler.update();
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,13 +37,17 @@ struct ScalerState {
 
 /// One round is: losses are scaled and swept, optimizers are stepped, update() ends it. Gradients carry their scale
 /// (core/parameter.h), so the scale may move between sweeps, and several scalers may meet in one leaf.
+///
+/// Where the loss lies on a device, all of a round happens there and the host waits for none of it: it learns of a
+/// state when it asks, and of a diverged run in the very round, because update() looks as seldom as that allows. What
+/// needs the host to know a result on its way waits: sweep(), other scalers in a step, abandon(), will_fall().
 class GradScaler {
  public:
   explicit GradScaler(const ScalerOptions& options = {});
   GradScaler(const GradScaler&) = delete;
   GradScaler& operator=(const GradScaler&) = delete;
 
-  double scale() const { return state_.scale.scale; }
+  double scale() const { return state().scale.scale; }  ///< waits for a device
   /// The loss with the scale that its sweep starts from; the loss itself stays as it is. A loss that is not finite is
   /// noted: every step of this round is then a skip, and the scale stays, for no scale cures a forward. Throws
   /// E-SCALER-LOSS unless it is one float element whose dtype holds the scale (f16 ends at 65504).
@@ -72,13 +77,13 @@ class GradScaler {
   /// Ends the round of an attempt whose batches run again: the scale moves as by update(), and the step goes on, so
   /// that it counts for max_consecutive_skips once, when its last attempt is over. Throws E-SCALER as update() does.
   void end_attempt();
-  bool in_round() const { return !round_.empty() || bad_loss_; }  ///< whether update() has something to end
-  bool will_fall() const;                                         ///< whether update() will lower the scale
+  bool in_round() const;  ///< whether update() has something to end
+  bool will_fall();       ///< whether update() will lower the scale
 
   /// What was not finite at the last skip: parameters by name, or "loss".
-  const std::vector<std::string>& nonfinite() const { return nonfinite_; }
+  const std::vector<std::string>& nonfinite() const;
   const ScalerOptions& options() const { return options_; }
-  const ScalerState& state() const { return state_; }
+  const ScalerState& state() const;
   /// Between rounds only (E-SCALER); throws E-SCALER-STATE (kind model) for one that cannot be.
   void load_state(const ScalerState& state);
 
@@ -100,14 +105,36 @@ class GradScaler {
   void forget_round();
   bool move_scale();
   std::string culprit() const;
+  void stop_if_diverged(bool skipped);
+
+  // grad_scaler_there.cpp: rounds on a device
+  bool stays_there(const optim::Optimizer& optimizer);
+  void go_there(Device device);
+  void come_back();
+  void read_state() const;
+  autograd::ScaledLoss scale_there(const Tensor& loss);
+  optim::Outcome step_there(Visit& visit);
+  void update_there();
+
+  // What is only there while the device knows more than the host.
+  struct There {
+    Tensor memory;                              // a ScalerMemory
+    Tensor factor;                              // 1/scale of this round; absent before its first loss
+    mutable std::vector<optim::Outcome> steps;  // since the host last looked
+    mutable optim::RoundFlags round = {};       // as the host last saw them
+    mutable int64_t rounds_unseen = 0;          // ended since then
+    mutable bool is_seen = true;                // nothing happened since then
+  };
 
   ScalerOptions options_;
-  ScalerState state_;
+  mutable ScalerState state_;
+  std::optional<There> there_;
   std::vector<Visit> round_;
-  bool swept_ = false;  // a loss of this round was scaled here
+  optim::RoundFlags came_back_;  // what this round had found on a device before the host took over
+  bool swept_ = false;           // a loss of this round was scaled here
   bool bad_loss_ = false;
   bool skipped_ = false;
-  std::vector<std::string> nonfinite_;
+  mutable std::vector<std::string> nonfinite_;
 };
 
 }  // namespace mixtape::amp

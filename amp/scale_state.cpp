@@ -1,9 +1,9 @@
 #include "amp/scale_state.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "amp/scale_formula.h"
 #include "core/error.h"
 
 namespace mixtape::amp {
@@ -28,18 +28,7 @@ void check(const ScaleOptions& o) {
 ScaleState first_state(const ScaleOptions& options) { return {options.init, 0, options.hysteresis}; }
 
 ScaleState next(const ScaleOptions& options, const ScaleState& state, bool overflow) {
-  if (!options.dynamic) return state;
-  ScaleState after = state;
-  if (overflow) {
-    after.clean = 0;
-    after.hysteresis_left = std::max<int64_t>(0, state.hysteresis_left - 1);
-    if (after.hysteresis_left == 0) after.scale = std::max(options.min, state.scale * options.backoff);
-  } else if (++after.clean >= options.interval) {
-    after.clean = 0;
-    after.hysteresis_left = options.hysteresis;
-    after.scale = std::min(options.max, state.scale * options.growth);
-  }
-  return after;
+  return next_scale(options, state, overflow);
 }
 
 }  // namespace mixtape::amp

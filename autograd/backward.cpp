@@ -33,14 +33,21 @@ Device device_of(const Tensors& dys) {
   return {};
 }
 
+bool same_factor(const Tensor& a, const Tensor& b) { return a && b ? a.same_as(b) : !a && !b; }
+
 // Adds to a leaf's pair. `raw` is immutable once shared; a second sweep at another scale rescales it exactly.
-void add_to_leaf(const Tensor& leaf, const Tensor& arriving, const Tensor& rows, double scale) {
+void add_to_leaf(const Tensor& leaf, const Tensor& arriving, const Tensor& rows, double scale, Tensor factor) {
   Gradient& gradient = leaf.leaf().gradient;
   const DType dtype = wide(leaf.dtype());
+  if (gradient && !same_factor(gradient.factor, factor)) {  // the host multiplies them, and waits
+    gradient.multiplier = gradient.size();
+    if (factor) scale /= factor.item();
+    gradient.factor = factor = {};
+  }
   const double multiplier = 1.0 / scale;
   if (!gradient) {
     const bool usable = arriving.dtype() == dtype && arriving.contiguous();
-    gradient = {usable ? arriving.detach() : copy_of(arriving, dtype), multiplier, rows};
+    gradient = {usable ? arriving.detach() : copy_of(arriving, dtype), multiplier, rows, factor};
     return;
   }
   if (gradient.rows) gradient = {all_rows(gradient, leaf.shape()), gradient.multiplier};
@@ -48,7 +55,7 @@ void add_to_leaf(const Tensor& leaf, const Tensor& arriving, const Tensor& rows,
   Tensor sum = gradient.raw.unique() ? gradient.raw : empty(gradient.raw.shape(), dtype, gradient.raw.device());
   kernels::add_scaled(gradient.raw.view(), gradient.multiplier * scale, whole.view(), 1.0, sum.view());
   sum.storage().bump_version();
-  gradient = {sum, multiplier};
+  gradient = {sum, multiplier, {}, factor};
 }
 
 }  // namespace
@@ -143,7 +150,7 @@ class Sweep {
     if (!root().accumulate_in_leaves_) return;
     {
       const Working working(observer_, gradient_sum);
-      add_to_leaf(leaf, gradient, rows, options_.scale);
+      add_to_leaf(leaf, gradient, rows, options_.scale, options_.factor);
     }
     if (options_.on_leaf_ready) root().arrived(leaf);
   }
@@ -299,7 +306,8 @@ void backward(const Tensor& loss, const BackwardOptions& options) { backward(Ten
 
 void backward(const ScaledLoss& loss, BackwardOptions options) {
   options.scale = loss.scale;
-  backward(loss.loss, options);
+  options.factor = loss.factor;
+  backward(Tensors{loss.loss}, loss.seed ? Tensors{loss.seed} : Tensors{}, options);
 }
 
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const BackwardOptions& options, Tensors seeds) {

@@ -11,6 +11,7 @@ struct BackwardOptions {
   bool retain_graph = false;  ///< keep saved tensors for another sweep
   bool create_graph = false;  ///< record the sweep itself (implies retain_graph)
   double scale = 1.0;         ///< seed of the sweep; every leaf is stamped 1/scale
+  Tensor factor = {};         ///< 1/scale that a device alone knows (Gradient::factor); `scale` is 1 then
   /// Called once for each leaf when its gradient is complete, so that others can overlap communication.
   std::function<void(const Tensor& leaf)> on_leaf_ready = {};
 };
@@ -19,6 +20,8 @@ struct BackwardOptions {
 struct ScaledLoss {
   Tensor loss;
   double scale = 1.0;
+  Tensor seed = {};    ///< where a device alone knows the scale: what the sweep starts from, like `loss`
+  Tensor factor = {};  ///< and 1/scale, one f64
 };
 
 /// Adds the gradients of a one-element `loss` to its leaves. Throws E-TAPE when there is no graph or it was freed.

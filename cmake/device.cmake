@@ -9,9 +9,11 @@ set(MIXTAPE_CUDA_ARCHITECTURES "90a" CACHE STRING "compute capabilities to compi
 function(mixtape_device_sources output)
   file(GLOB ops CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ops/*.cpp)
   list(FILTER ops EXCLUDE REGEX "/(optest[^/]*|attention_blocks)\\.cpp$")
-  set(backend ${CMAKE_SOURCE_DIR}/core/kernels/backend.cu ${CMAKE_SOURCE_DIR}/ops/attention_blocks.cu)
+  set(backend ${CMAKE_SOURCE_DIR}/core/kernels/backend.cu ${CMAKE_SOURCE_DIR}/ops/attention_blocks.cu
+    ${CMAKE_SOURCE_DIR}/optim/step.cu ${CMAKE_SOURCE_DIR}/amp/scaler.cu)
+  set(rules ${CMAKE_SOURCE_DIR}/optim/adamw.cpp ${CMAKE_SOURCE_DIR}/optim/sgd.cpp)
   set_source_files_properties(${backend} PROPERTIES LANGUAGE CXX)  # where the device-on-CPU runner takes it
-  set(${output} ${ops} ${backend} PARENT_SCOPE)
+  set(${output} ${ops} ${rules} ${backend} PARENT_SCOPE)
 endfunction()
 
 # Lets a module that is loaded later find core and autograd in this program.

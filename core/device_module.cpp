@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <mutex>
 
 namespace mixtape {
@@ -16,6 +17,7 @@ struct Loaded {
   std::mutex mutex;
   bool searched = false;
   std::atomic<DeviceBackend*> backend = nullptr;
+  std::map<std::string_view, void (*)()> functions;  // constant once there is a backend
 };
 Loaded& loaded() {
   static Loaded& state = *new Loaded;  // never destroyed: tensors in static storage may outlive it
@@ -40,6 +42,9 @@ void load(const std::string& path) {
     *row.row = detail::add_device_functions(*row.compiled);
     if (!*row.row)
       fail_module(path, message("its row '", row.compiled->info->name, "' is not this program's: it ", stale));
+  }
+  for (int i = 0; i < module.function_count; ++i) {
+    loaded().functions.emplace(module.functions[i].name, module.functions[i].run);
   }
   loaded().backend = module.backend;
 }
@@ -105,6 +110,16 @@ DeviceBackend& device_backend(Device device) {
                  ": use the CPU, or build with MIXTAPE_CUDA=ON on a machine with a GPU"));
   }
   return *found;
+}
+
+void (*detail::device_function(Device device, std::string_view name))() {
+  device_backend(device);
+  const auto found = loaded().functions.find(name);
+  if (found == loaded().functions.end()) {
+    fail(ErrorKind::internal, "E-DEVICE-KERNEL",
+         message(name, ": has no function for ", name_of(device), ": compile its file as device code"));
+  }
+  return found->second;
 }
 
 DeviceBackend& device_backend(const char* what, std::initializer_list<const View*> views) {

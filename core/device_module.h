@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "core/kernels/basic.h"
 #include "core/kernels/gemm.h"
@@ -24,7 +25,8 @@ class DeviceBackend {
   virtual int count() const = 0;
   /// Memory that may be freed while work that reads it still waits.
   virtual Allocator& allocator(Device device) = 0;
-  /// Copies bytes from or to a device, after all work before. Waits for the end where one side is the CPU's.
+  /// Copies bytes from or to a device, after all work before. The bytes are free when this returns: it waits for those
+  /// that come to the CPU, and for many that go to the device.
   virtual void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) = 0;
   /// Waits for all work. Throws E-CUDA for what went wrong since the last wait.
   virtual void synchronize() = 0;
@@ -47,6 +49,8 @@ struct DeviceModule {
   DeviceBackend* backend;
   const DeviceRow* rows;
   int row_count;
+  const DeviceFunction* functions;
+  int function_count;
 };
 /// A number that differs where the structures that program and module share do.
 constexpr uint64_t device_layout() {
@@ -66,8 +70,18 @@ void load_device_module(const std::string& path);
 /// beside the program or library that this is part of, in ../lib from there, and where the system looks.
 int device_count();
 
+namespace detail {
+void (*device_function(Device device, std::string_view name))();
+}
+
 /// What drives `device`. Throws E-DEVICE when it is not there.
 DeviceBackend& device_backend(Device device);
+/// What `device` has under that name: a function of type Function, by contract. Throws E-DEVICE, and E-DEVICE-KERNEL
+/// where the module has none.
+template <class Function>
+Function* device_function(Device device, std::string_view name) {
+  return reinterpret_cast<Function*>(detail::device_function(device, name));
+}
 /// The same for the one device that all views lie on; absent ones lie anywhere. Throws E-DEVICE-MIXED, naming `what`.
 DeviceBackend& device_backend(const char* what, std::initializer_list<const View*> views);
 

@@ -14,6 +14,12 @@ struct DeviceRow {
   const OpSchema** row;
 };
 
+/// A function of a module that is no row's. Who calls it (device_function) and who provides it agree on its type.
+struct DeviceFunction {
+  const char* name;
+  void (*run)();
+};
+
 namespace detail {
 #if defined(MIXTAPE_DEVICE_MODULE)
 inline constexpr bool is_device_code = true;
@@ -21,6 +27,17 @@ inline std::vector<DeviceRow>& device_rows() {
   static std::vector<DeviceRow> rows;
   return rows;
 }
+inline std::vector<DeviceFunction>& device_functions() {
+  static std::vector<DeviceFunction> functions;
+  return functions;
+}
+/// At namespace scope of device code: hands a function to the program under a name.
+struct ProvideFunction {
+  template <class Function>
+  ProvideFunction(const char* name, Function* function) {
+    device_functions().push_back({name, reinterpret_cast<void (*)()>(function)});
+  }
+};
 #else
 inline constexpr bool is_device_code = false;
 #endif

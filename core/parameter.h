@@ -15,11 +15,15 @@ struct NamedTensor {
 };
 using NamedTensors = std::vector<NamedTensor>;
 
-/// The true gradient is raw × multiplier. `raw` may share bytes with another leaf's and is never written in place.
+/// The true gradient is raw × multiplier × factor. `raw` may share bytes with another leaf's and is never written in
+/// place, nor is `factor`.
 struct Gradient {
   Tensor raw;               ///< f32 (f64 for f64 leaves); absent: no gradient
-  double multiplier = 1.0;  ///< 1/scale after a scaled sweep, times what clipping decided
+  double multiplier = 1.0;  ///< 1/scale after a scaled sweep, times what clipping decided; those that the host knows
   Tensor rows = {};         ///< i64, ascending: `raw` holds these rows of the whole, all others are 0; absent: all rows
+  Tensor factor = {};       ///< one f64 on the gradient's device, which alone knows it; absent: 1
+  /// multiplier × factor. Waits for a device.
+  double size() const { return factor ? multiplier * factor.item() : multiplier; }
   explicit operator bool() const { return static_cast<bool>(raw); }
 };
 /// `raw` of a leaf of this shape with all its rows.

@@ -33,15 +33,15 @@ Storage Storage::part(size_t offset, size_t bytes) const {
   return cut;
 }
 
-Storage Storage::twin(size_t bytes, const Storage& old) const {
-  if (!block_->whole || block_->bytes == 0) return Storage(bytes, device());
+Storage Storage::twin(size_t bytes, const Storage& old, Device device) const {
+  if (!block_->whole || block_->bytes == 0) return Storage(bytes, device);
   Block& whole = *block_->whole;
   Storage room;
   room.block_ = whole.twins.lock();
   const size_t needed = whole.bytes * bytes / block_->bytes;
   const bool mine_is_there = old && old.block_->whole == room.block_;
-  if (!room || room.bytes() != needed || mine_is_there) {
-    room = Storage(needed, device());
+  if (!room || room.bytes() != needed || mine_is_there || !(room.device() == device)) {
+    room = Storage(needed, device);
     whole.twins = room.block_;
   }
   const size_t before = static_cast<size_t>(static_cast<char*>(block_->data) - static_cast<char*>(whole.data));

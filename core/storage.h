@@ -31,7 +31,8 @@ class Storage {
   Storage part(size_t offset, size_t bytes) const;
   /// Uninitialised room for `bytes` that are made from all of these. What is made at one rate from parts of a whole
   /// lies as the parts do. `old`, the twin before, is not written on.
-  Storage twin(size_t bytes, const Storage& old) const;
+  Storage twin(size_t bytes, const Storage& old, Device device) const;
+  Storage twin(size_t bytes, const Storage& old) const { return twin(bytes, old, device()); }
 
  private:
   struct Block {

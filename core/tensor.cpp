@@ -1,5 +1,6 @@
 #include "core/tensor.h"
 
+#include "core/device_module.h"
 #include "core/factory.h"
 #include "core/kernels/basic.h"
 #include "core/kernels/gather.h"
@@ -48,7 +49,7 @@ Tensor Tensor::grad() const {
   if (!gradient) return {};
   const Tensor raw = all_rows(gradient, shape());
   Tensor out = empty_like(raw);
-  kernels::scale(raw.view(), gradient.multiplier, out.view());
+  kernels::scale(raw.view(), gradient.size(), out.view());
   return out;
 }
 
@@ -67,6 +68,24 @@ void Tensor::store_as(DType dtype) const {
   own.shadow = {};
   impl().storage = converted.storage();
   impl().geometry = converted.geometry();
+}
+
+void Tensor::move_to(Device device) const {
+  Impl& own = impl();
+  if (own.node) fail(ErrorKind::internal, "E-TAPE", "move_to: this tensor is an op's result: copy it with to()");
+  if (own.storage.device() == device) return;
+  if (own.leaf) own.leaf->gradient = {}, own.leaf->shadow = {};
+  const size_t bytes = static_cast<size_t>(numel() * size_of(dtype()));
+  if (!contiguous() || own.storage.bytes() != bytes) {
+    const Tensor moved = to(detach(), device);
+    own.storage = moved.storage();
+    own.geometry = moved.geometry();
+    return;
+  }
+  Storage there = own.storage.twin(bytes, {}, device);
+  const Device from = own.storage.device();
+  device_backend(device.is_cpu() ? from : device).copy_bytes(there.data(), device, own.storage.data(), from, bytes);
+  own.storage = std::move(there);
 }
 
 Tensor Tensor::detach() const { return Tensor(impl().storage, impl().geometry); }

@@ -65,6 +65,9 @@ class Tensor {
   /// Gives a leaf another dtype under all its handles, values rounded once: how the parameters of a model become 16-bit
   /// ones. Its gradient and shadow go. Throws E-TAPE when this is no leaf.
   void store_as(DType dtype) const;
+  /// Moves a leaf, or a tensor without a place on the tape, to another device under all its handles; parts of a whole
+  /// stay beside each other. Its gradient and shadow go. Throws E-TAPE for an op's result.
+  void move_to(Device device) const;
   const std::shared_ptr<autograd::Node>& node() const { return impl().node; }
   int output_index() const { return impl().output_index; }
   void set_node(std::shared_ptr<autograd::Node> node, int output_index);

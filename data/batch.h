@@ -91,6 +91,9 @@ struct Batch {
 /// Padding::max_length allows, E-DTYPE for labels that are neither i64 nor f32.
 Batch collate(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options);
 
+/// The same batch for a model on `device`. `offsets` stay on the CPU: where a batch is cut, the host must know.
+Batch to(const Batch& batch, Device device);
+
 /// collate() in two halves. This one throws and allocates; the tensors have their sizes and no values yet.
 Batch empty_batch(const EncodedTexts& texts, std::span<const int64_t> rows, const CollateOptions& options);
 /// This one writes the values and does nothing else, nor does it share the work: a thread beside the training may.

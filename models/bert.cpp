@@ -1,7 +1,5 @@
 #include "models/bert.h"
 
-#include <numeric>
-
 #include "autograd/checkpoint.h"
 
 namespace mixtape::models {
@@ -43,24 +41,11 @@ void check(const BertConfig& config) {
 namespace {
 
 nn::TokenLayout layout_of(const BertInput& input) {
-  if (input.offsets) return nn::packed_layout(input.offsets, input.longest);
+  const Device device = input.ids.device();
+  if (input.offsets) return nn::to(nn::packed_layout(input.offsets, input.longest), device);
   const int64_t batch = input.ids.size(0), seq = input.ids.size(1);
   const Tensor& mask = input.attention_mask;
-  return nn::padded_layout(batch, seq, mask ? ops::reshape(mask, {batch * seq}) : Tensor());
-}
-
-/// Position ids: [longest] for a padded batch, which broadcast, one for each token of a packed one.
-Tensor positions(const nn::TokenLayout& layout) {
-  const int64_t longest = layout.sequences.longest;
-  std::vector<int64_t> out;
-  if (!layout.places) {
-    out.resize(static_cast<size_t>(longest));
-    std::iota(out.begin(), out.end(), 0);
-  } else {
-    for (const double place : to_vector(layout.places)) out.push_back(static_cast<int64_t>(place) % longest);
-  }
-  const int64_t count = std::ssize(out);
-  return from_ints(out, {count});
+  return nn::to(nn::padded_layout(batch, seq, mask ? ops::reshape(mask, {batch * seq}) : Tensor()), device);
 }
 
 Tensor rows_of(const Tensor& x) { return ops::reshape(x, {-1, x.size(-1)}); }
@@ -88,8 +73,8 @@ Tensor BertEmbeddings::forward(const BertInput& input, const nn::TokenLayout& la
          message("a sequence of ", seq, " tokens is longer than the model's ", positions_,
                  " positions: lower tokenizer.max_length"));
   }
-  const Tensor types = input.token_types ? input.token_types : zeros(input.ids.shape(), DType::i64);
-  return rows_of(embed(word_.lookup(input.ids), token_type_.lookup(types), position_.lookup(positions(layout)), norm_,
+  const Tensor types = input.token_types ? input.token_types : zeros(input.ids.shape(), DType::i64, input.ids.device());
+  return rows_of(embed(word_.lookup(input.ids), token_type_.lookup(types), position_.lookup(layout.positions), norm_,
                        train ? dropout_ : 0.0, layout.places));
 }
 

@@ -17,6 +17,10 @@ int64_t Module::parameter_count() const {
   return count;
 }
 
+void Module::to(Device device) const {
+  for (const NamedTensor& parameter : parameters()) parameter.tensor.move_to(device);
+}
+
 Tensor Module::add_parameter(std::string name, Tensor value) {
   value.set_requires_grad();
   parameters_.push_back({std::move(name), value});

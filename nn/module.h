@@ -20,6 +20,9 @@ class Module {
   /// leaf carries that name too, once this was called on the root. Frozen ones (set_requires_grad(false)) stay listed.
   NamedTensors parameters() const;
   int64_t parameter_count() const;  ///< elements
+  /// Moves all parameters, frozen ones too, under all their handles. Their gradients go. Before an optimizer is made:
+  /// its states lie where the parameters do. Throws E-DEVICE where there is no such device.
+  void to(Device device) const;
 
  protected:
   Module() = default;

@@ -10,7 +10,11 @@ struct TokenLayout {
   Tensor places;        ///< i64 [tokens]: where each would stand in [sequences, longest]; absent: in their order
   Tensor first_tokens;  ///< i64 [sequences]: the row of each sequence's first token
   Tensor first_places;  ///< i64 [sequences]: and where that stands
+  Tensor positions;     ///< i64 [tokens]: of each in its sequence; where `places` is absent [longest], for all alike
 };
+
+/// The same layout for tensors of `device`, `visible` as it is. Layouts are made on the CPU.
+TokenLayout to(const TokenLayout& layout, Device device);
 
 /// Sequences of one length, one below the other; `visible` bool [sequences·length], or absent.
 TokenLayout padded_layout(int64_t sequences, int64_t length, const Tensor& visible);

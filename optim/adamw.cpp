@@ -8,6 +8,8 @@
 namespace mixtape::optim {
 namespace {
 
+const RegisterRule<AdamWRule> adamw_rule;
+
 AdamWOptions checked(AdamWOptions o) {
   const auto refuse = [](const char* key, double value, const char* range) {
     fail(ErrorKind::config, "E-OPTIM-ADAMW", message("AdamW: ", key, " = ", value, ": must be ", range));
@@ -26,11 +28,6 @@ AdamW::AdamW(const NamedTensors& parameters, AdamWOptions options)
 AdamW::AdamW(std::vector<ParameterGroup> groups, AdamWOptions options)
     : Optimizer(std::move(groups), options.lr, {"exp_avg", "exp_avg_sq"}), options_(checked(options)) {}
 
-void AdamW::update(Slot& slot, const Gradient& gradient, double lr) {
-  update_pass(slot.parameter, gradient, slot.states, slot.moments,
-              adamw_formula(gradient.multiplier, options_.beta1, options_.beta2, options_.eps, lr, slot.weight_decay,
-                            slot.steps),
-              storing(slot));
-}
+void AdamW::update(const Pass& pass) { pass.run(AdamWRule{options_.beta1, options_.beta2, options_.eps}); }
 
 }  // namespace mixtape::optim

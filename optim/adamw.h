@@ -21,7 +21,7 @@ class AdamW final : public Optimizer {
   explicit AdamW(std::vector<ParameterGroup> groups, AdamWOptions options = {});
 
  private:
-  void update(Slot& slot, const Gradient& gradient, double lr) override;
+  void update(const Pass& pass) override;
   AdamWOptions options_;
 };
 

@@ -5,6 +5,7 @@
 #include "core/hd.h"
 #include "core/maths.h"
 #include "optim/block.h"
+#include "optim/rule.h"
 
 namespace mixtape::optim {
 namespace {
@@ -46,6 +47,14 @@ MIXTAPE_HD inline AdamWFormula adamw_formula(double multiplier, double beta1, do
   const double correction1 = 1 - ::pow(beta1, count), correction2 = 1 - ::pow(beta2, count);
   return {multiplier, beta1, beta2, eps, lr / correction1, lr * weight_decay, 1 / ::sqrt(correction2)};
 }
+
+struct AdamWRule {
+  static constexpr const char* name = "AdamW";
+  double beta1, beta2, eps;
+  MIXTAPE_HD AdamWFormula formula(const UpdateFacts& f) const {
+    return adamw_formula(f.multiplier, beta1, beta2, eps, f.lr, f.weight_decay, f.steps);
+  }
+};
 
 }  // namespace
 }  // namespace mixtape::optim

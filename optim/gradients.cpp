@@ -7,10 +7,10 @@ namespace mixtape::optim {
 namespace {
 
 // The optimizer multiplies in the gradient's own type: an overflow that only this product makes must be seen too.
-bool stays_finite(const Gradient& gradient, const kernels::Census& census) {
+bool stays_finite(const Gradient& gradient, double size, const kernels::Census& census) {
   const double largest =
       gradient.raw.dtype() == DType::f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
-  const double factor = std::fabs(gradient.multiplier);
+  const double factor = std::fabs(size);
   return census.finite && factor <= largest && census.max_abs * factor <= largest;
 }
 
@@ -35,8 +35,9 @@ GradientSurvey GradientReader::read() {
       seen = {gradient.raw, version, kernels::census(gradient.raw.view())};
     }
     ++survey.count;
-    if (!stays_finite(gradient, seen.census)) survey.nonfinite.push_back(name);
-    squares += seen.census.sum_of_squares * gradient.multiplier * gradient.multiplier;
+    const double size = gradient.size();
+    if (!stays_finite(gradient, size, seen.census)) survey.nonfinite.push_back(name);
+    squares += seen.census.sum_of_squares * size * size;
   }
   survey.finite = survey.nonfinite.empty();
   survey.norm = std::sqrt(squares);

@@ -6,7 +6,9 @@
 #include <set>
 
 #include "core/factory.h"
+#include "core/kernels/basic.h"
 #include "core/kernels/blocks.h"
+#include "optim/pass.h"
 
 namespace mixtape::optim {
 namespace {
@@ -27,7 +29,14 @@ void check_parameters(const NamedTensors& parameters) {
       fail(ErrorKind::internal, "E-OPTIM-PARAMETER", message("optimizer: parameter '", *n, "' ", why));
     };
     if (!tensor) refuse("is an absent tensor");
-    if (!tensor.device().is_cpu()) refuse("lies on a device: so far it is updated on the CPU alone");
+    if (!(tensor.device() == parameters[0].tensor.device())) {
+      fail(ErrorKind::internal, "E-DEVICE-MIXED",
+           message("optimizer: parameter '", name, "' lies on ", name_of(tensor.device()), ", '", parameters[0].name,
+                   "' on ", name_of(parameters[0].tensor.device()), ": move the whole model, Module::to()"));
+    }
+    if (!tensor.device().is_cpu() && tensor.dtype() == DType::f64) {
+      refuse("is f64, which is for gradient checks on the CPU");
+    }
     if (!is_float(tensor.dtype())) refuse(message("is ", name_of(tensor.dtype()), ", expected a float dtype"));
     if (!tensor.contiguous()) refuse("is not contiguous: make it a tensor of its own, not a view");
     if (!seen.insert(tensor.identity()).second) refuse("comes twice: it would be updated twice a step");
@@ -88,6 +97,8 @@ std::vector<ParameterGroup> default_groups(const NamedTensors& parameters, doubl
 Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, std::vector<std::string> state_names)
     : state_names_(std::move(state_names)), reader_(all_of(groups)) {
   check_parameters(reader_.parameters());
+  const Device device = parameters().empty() ? Device{} : parameters()[0].tensor.device();
+  if (!device.is_cpu()) device_step_ = std::make_unique<DeviceStep>(device, std::ssize(parameters()));
   set_lr(lr);
   for (const ParameterGroup& group : groups) {
     const bool valid = std::isfinite(group.weight_decay) && group.weight_decay >= 0 &&
@@ -108,9 +119,19 @@ void Optimizer::set_lr(double lr) {
     fail(ErrorKind::config, "E-OPTIM-LR", message("optimizer: lr = ", lr, ": must be finite and >= 0"));
   }
   lr_ = lr;
+  lr_is_there_ = false;
+  if (device_step_) kernels::fill(device_step_->lr_tensor().view(), lr);
+}
+
+GradientSurvey Optimizer::survey() {
+  if (!device_step_) return reader_.read();
+  const Outcome found = look();
+  const ReadRecord& seen = *found.read();
+  return {device_step_->table().count, seen.record.nonfinite == 0, seen.record.norm, seen.nonfinite};
 }
 
 Outcome Optimizer::step() {
+  if (device_step_) return step(Tensor());
   const GradientSurvey found = survey();
   if (found.count > 0 && found.finite) {
     apply();
@@ -121,7 +142,7 @@ Outcome Optimizer::step() {
 }
 
 void Optimizer::set_rounding(Rounding rounding, uint64_t seed) {
-  if (std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.steps > 0; })) {
+  if (std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.steps > 0; }) || stepped_there_) {
     fail(ErrorKind::internal, "E-OPTIM-ROUNDING",
          "optimizer: set_rounding after a step: parameters have been rounded in another way by then");
   }
@@ -130,8 +151,13 @@ void Optimizer::set_rounding(Rounding rounding, uint64_t seed) {
 }
 
 std::optional<double> Optimizer::lost_updates() const {
-  if (count_.wanted == 0) return std::nullopt;
-  return static_cast<double>(count_.lost) / static_cast<double>(count_.wanted);
+  const auto share = [](auto lost, auto wanted) -> std::optional<double> {
+    if (wanted == 0) return std::nullopt;
+    return static_cast<double>(lost) / static_cast<double>(wanted);
+  };
+  if (!device_step_) return share(count_.lost.load(), count_.wanted.load());
+  const UpdateCounts counts = device_step_->read_counts();
+  return share(counts.lost, counts.wanted);
 }
 
 bool Optimizer::compensates(const Slot& slot) const {
@@ -156,6 +182,11 @@ Storing Optimizer::storing(Slot& slot) {
 }
 
 void Optimizer::apply() {
+  if (device_step_) {
+    fill_table();
+    update_there(Outcome(device_step_->judge({}, Judging::force)));
+    return clear_gradients();
+  }
   count_.wanted = count_.lost = 0;
   for (Slot& slot : slots_) {
     if (!slot.parameter.is_leaf() || !slot.parameter.leaf().gradient) continue;
@@ -165,7 +196,7 @@ void Optimizer::apply() {
       }
     }
     ++slot.steps;
-    update(slot, slot.parameter.leaf().gradient, lr_ * slot.lr_multiplier);
+    update(Pass(*this, slot));
   }
   clear_gradients();
 }
@@ -183,6 +214,7 @@ int64_t Optimizer::resting() const {
 
 void Optimizer::clear_gradients() {
   reader_.forget();
+  if (device_step_) device_step_->forget();
   for (const Slot& slot : slots_) {
     if (slot.parameter.is_leaf()) slot.parameter.leaf().gradient = {};
   }
@@ -190,6 +222,7 @@ void Optimizer::clear_gradients() {
 
 NamedTensors Optimizer::state() const {
   NamedTensors all;
+  if (device_step_) read_steps();
   for (const Slot& slot : slots_) {
     if (slot.steps == 0) continue;
     for (size_t i = 0; i < slot.states.size(); ++i) all.push_back({slot.name + "." + state_names_[i], slot.states[i]});
@@ -227,12 +260,12 @@ void Optimizer::load_state(const NamedTensors& state) {
       slot.steps = static_cast<int64_t>(tensor.item());
     } else if (what == compensation_name && compensates(slot)) {
       check_entry({name, tensor}, DType::bf16, slot.parameter.shape());
-      slot.compensation = copy_of(tensor);
+      slot.compensation = copy_of(to(tensor, slot.parameter.device()));
     } else if (known == state_names_.end()) {
       refuse_state(message("'", name, "': this optimizer has no state of that name"));
     } else {
       check_entry({name, tensor}, wide(slot.parameter.dtype()), slot.parameter.shape());
-      slot.states[static_cast<size_t>(known - state_names_.begin())] = copy_of(tensor);
+      slot.states[static_cast<size_t>(known - state_names_.begin())] = copy_of(to(tensor, slot.parameter.device()));
     }
   }
   for (Slot& slot : fresh) {
@@ -244,6 +277,7 @@ void Optimizer::load_state(const NamedTensors& state) {
     if (!all) slot.states.clear();
   }
   slots_ = std::move(fresh);
+  if (device_step_) write_steps();
 }
 
 }  // namespace mixtape::optim

@@ -2,12 +2,14 @@
 // parameter.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/parameter.h"
+#include "optim/device_step.h"
 #include "optim/gradients.h"
 #include "optim/outcome.h"
 #include "optim/rounding.h"
@@ -41,16 +43,29 @@ class Optimizer {
   /// keep their bits. amp::GradScaler does the same through the three pieces below.
   Outcome step();
 
-  /// Looks at the gradients: reads each at most once, writes nothing.
-  GradientSurvey survey() { return reader_.read(); }
+  /// Looks at the gradients: reads each at most once, writes nothing. Waits for a device.
+  GradientSurvey survey();
   /// The update without a look at the gradients; clears them. A parameter without one is left alone altogether.
   void apply();
   /// Forgets all gradients: what every skip ends in.
   void clear_gradients();
 
-  double lr() const { return lr_; }
+  /// Of the coming update. Waits where a schedule moves it on a device.
+  double lr() const { return lr_is_there_ ? lr_there() : lr_; }
   void set_lr(double lr);  ///< throws E-OPTIM-LR unless finite and >= 0
   const NamedTensors& parameters() const { return reader_.parameters(); }
+
+  // --- for parameters that lie on a device; nothing here waits ---
+  bool on_device() const { return device_step_ != nullptr; }
+  /// What survey() would find, as a record there. `round`: RoundFlags on the device, which note it; or absent.
+  Outcome look(const Tensor& round = {});
+  /// step() and what `round` says of the losses: one that was not finite makes it a skip.
+  Outcome step(const Tensor& round);
+  /// The rate becomes what the plan says, one further if the step was applied; `updates`: i64 on the device, its count.
+  void advance(const Outcome& outcome, const SchedulePlan& plan, const Tensor& updates);
+  /// Makes gradients smaller where the norm of the look is above the limit.
+  void clip(const Outcome& look, double max_norm);
+
   /// Elements that the last step left at rest: they have neither gradient nor moments yet (optim/pass.h).
   int64_t resting() const;
 
@@ -81,24 +96,37 @@ class Optimizer {
     Tensor compensation = {};           // bf16; see Storing
   };
 
-  /// Throws E-OPTIM-PARAMETER for a parameter that is not a contiguous float tensor or comes twice.
+  class Pass;  // optim/pass.h
+
+  /// Throws E-OPTIM-PARAMETER for a parameter that is not a contiguous float tensor or comes twice, E-DEVICE-MIXED for
+  /// parameters on several devices.
   Optimizer(std::vector<ParameterGroup> groups, double lr, std::vector<std::string> state_names);
-  /// Writes parameter, states and shadow from `gradient`; `slot.steps` counts this step already.
-  virtual void update(Slot& slot, const Gradient& gradient, double lr) = 0;
-  /// The last argument of update_pass.
-  Storing storing(Slot& slot);
+  /// Runs a rule: writes parameters, states and shadows. Counts of steps hold this step already.
+  virtual void update(const Pass& pass) = 0;
 
  private:
+  /// The last argument of update_pass.
+  Storing storing(Slot& slot);
+  // optimizer_device.cpp
+  double lr_there() const;
+  TableRow row_of(size_t number, Slot& slot);
+  void fill_table();
+  void update_there(const Outcome& outcome);
+  void read_steps() const;
+  void write_steps();
   bool compensates(const Slot& slot) const;
   Slot* slot_of(std::string_view entry, std::string_view& state);
 
-  std::vector<Slot> slots_;
+  mutable std::vector<Slot> slots_;  // counts of steps are read from a device when somebody asks
   std::vector<std::string> state_names_;
   GradientReader reader_;
   double lr_ = 0;
   Rounding rounding_ = Rounding::nearest;
   uint64_t rounding_seed_ = 0;
   UpdateCount count_;
+  std::unique_ptr<DeviceStep> device_step_;  // where parameters lie on a device
+  bool lr_is_there_ = false;                 // and a schedule moves the rate
+  bool stepped_there_ = false;
 };
 
 }  // namespace mixtape::optim

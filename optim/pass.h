@@ -1,4 +1,5 @@
-// The one pass of an optimizer over a parameter: gradient, states, parameter and 16-bit shadow, block by block.
+// The one pass of an optimizer over a parameter: gradient, states, parameter and 16-bit shadow, block by block. On a
+// device one pass over all parameters (optim/step.cuh).
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,10 @@
 #include "optim/block.h"
 #include "optim/optimizer.h"
 #include "optim/rounding.h"
+#include "optim/rule.h"
+#if defined(MIXTAPE_DEVICE_MODULE)
+#include "optim/step.cuh"
+#endif
 
 namespace mixtape::optim {
 
@@ -159,5 +164,57 @@ void update_pass(const Tensor& parameter, const Gradient& gradient, const std::v
   parameter.storage().bump_version();
   mark_shadow_fresh(parameter);
 }
+
+/// What a device's pass is told beside the table; `rule` points to a Rule.
+struct DevicePass {
+  StepTable table;
+  Rounding rounding;
+  uint64_t seed;
+  const double* lr;
+  const StepRecord* record;  ///< the update happens only where it says so; null: in any case
+  UpdateCounts* counts;      ///< of 16-bit parameters; null: nobody asks
+};
+using UpdateFunction = void(const void* rule, const DevicePass& pass);
+
+#if defined(MIXTAPE_DEVICE_MODULE)
+template <class Rule>
+struct RegisterRule {
+  RegisterRule() { mixtape::detail::ProvideFunction(Rule::name, &update); }
+  static void update(const void* rule, const DevicePass& p) {
+    device::update(p.table, *static_cast<const Rule*>(rule), {p.rounding, p.seed}, p.lr, p.record, p.counts, nullptr);
+  }
+};
+#else
+template <class Rule>
+struct RegisterRule {
+  RegisterRule() {}
+};
+#endif
+
+/// The pass that an optimizer's `update` runs: over one parameter of the CPU, or over all of a device.
+class Optimizer::Pass {
+ public:
+  Pass(Optimizer& optimizer, Slot& slot) : optimizer_(optimizer), slot_(&slot) {}
+  Pass(Optimizer& optimizer, const DevicePass& device) : optimizer_(optimizer), device_(&device) {}
+
+  template <class Rule>
+  void run(const Rule& rule) const {
+    if (device_) return on_device(Rule::name, &rule);
+    if constexpr (!mixtape::detail::is_device_code) {
+      const Gradient& gradient = slot_->parameter.leaf().gradient;
+      const UpdateFacts facts{gradient.multiplier, optimizer_.lr_ * slot_->lr_multiplier, slot_->weight_decay,
+                              slot_->steps};
+      update_pass(slot_->parameter, gradient, slot_->states, slot_->moments, rule.formula(facts),
+                  optimizer_.storing(*slot_));
+    }
+  }
+
+ private:
+  void on_device(const char* rule_name, const void* rule) const;
+
+  Optimizer& optimizer_;
+  Slot* slot_ = nullptr;
+  const DevicePass* device_ = nullptr;
+};
 
 }  // namespace mixtape::optim

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "core/hd.h"
 #include "core/rng.h"
 #include "core/tensor.h"
 
@@ -18,7 +19,7 @@ enum class Rounding : uint8_t {
 
 /// `value` as one of the two bf16 beside it, the farther one as often as it is near: `draw` are 16 random bits. Never
 /// inf for a finite value.
-inline bf16 to_bf16_stochastic(float value, uint16_t draw) {
+MIXTAPE_HD inline bf16 to_bf16_stochastic(float value, uint16_t draw) {
   constexpr uint32_t exponent = 0x7f800000u;
   const uint32_t bits = convert_bits::of(value), up = bits + draw;
   if ((bits & exponent) == exponent) return to_bf16(value);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/factory.h"
+
 namespace mixtape::optim {
 namespace {
 
@@ -46,11 +48,24 @@ Schedule::Schedule(Optimizer& optimizer, const SchedulePlan& plan) : optimizer_(
 }
 
 void Schedule::advance(const Outcome& outcome) {
+  if (const RecordHandle* record = outcome.record()) {
+    if (!updates_there_) updates_there_ = to(from_ints({updates_}, {1}), record->bytes.device());
+    known_ = false;
+    return optimizer_.advance(outcome, plan_, updates_there_);
+  }
   if (outcome.applied()) restore(updates_ + 1);
+}
+
+int64_t Schedule::updates() const {
+  if (!known_) updates_ = static_cast<int64_t>(updates_there_.item());
+  known_ = true;
+  return updates_;
 }
 
 void Schedule::restore(int64_t updates) {
   updates_ = updates;
+  known_ = true;
+  updates_there_ = {};
   optimizer_.set_lr(lr());
 }
 

@@ -29,18 +29,20 @@ class Schedule {
  public:
   /// Sets the first rate. Throws E-SCHEDULE (kind config) for W > T, T < 0 or a base rate that is not finite and >= 0.
   Schedule(Optimizer& optimizer, const SchedulePlan& plan);
-  /// Moves on only if the step was applied.
+  /// Moves on only if the step was applied. On a device it happens there, and nothing waits but who asks below.
   void advance(const Outcome& outcome);
   void restore(int64_t updates);  ///< from a checkpoint
 
-  double lr() const { return lr_at(plan_, updates_); }  ///< of the coming update
-  int64_t updates() const { return updates_; }
+  double lr() const { return lr_at(plan_, updates()); }  ///< of the coming update
+  int64_t updates() const;
   const SchedulePlan& plan() const { return plan_; }
 
  private:
   Optimizer& optimizer_;
   SchedulePlan plan_;
-  int64_t updates_ = 0;
+  mutable int64_t updates_ = 0;
+  mutable bool known_ = true;  // updates_ is what stands in updates_there_
+  Tensor updates_there_;       // i64, one; absent: the host counts
 };
 
 }  // namespace mixtape::optim

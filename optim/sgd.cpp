@@ -9,7 +9,7 @@ struct PlainFormula {
   double multiplier, rate, decay;
 
   template <class M>
-  void operator()(const Block<M>& block) const {
+  MIXTAPE_HD void operator()(const Block<M>& block) const {
     const M scale = static_cast<M>(multiplier), step = static_cast<M>(rate), penalty = static_cast<M>(decay);
     M* __restrict p = block.parameter;
     const M* __restrict raw = block.raw;
@@ -22,7 +22,7 @@ struct MomentumFormula {
   bool nesterov;
 
   template <class M>
-  void operator()(const Block<M>& block) const {
+  MIXTAPE_HD void operator()(const Block<M>& block) const {
     const M scale = static_cast<M>(multiplier), step = static_cast<M>(rate), penalty = static_cast<M>(decay),
             keep = static_cast<M>(momentum), look_ahead = nesterov ? keep : M(1), direct = nesterov ? M(1) : M(0);
     M* __restrict p = block.parameter;
@@ -35,6 +35,22 @@ struct MomentumFormula {
     }
   }
 };
+
+struct PlainRule {
+  static constexpr const char* name = "SGD";
+  MIXTAPE_HD PlainFormula formula(const UpdateFacts& f) const { return {f.multiplier, f.lr, f.weight_decay}; }
+};
+const RegisterRule<PlainRule> plain_rule;
+
+struct MomentumRule {
+  static constexpr const char* name = "SGD with momentum";
+  double momentum;
+  bool nesterov;
+  MIXTAPE_HD MomentumFormula formula(const UpdateFacts& f) const {
+    return {f.multiplier, f.lr, f.weight_decay, momentum, nesterov};
+  }
+};
+const RegisterRule<MomentumRule> momentum_rule;
 
 SGDOptions checked(SGDOptions o) {
   if (!(o.momentum >= 0 && o.momentum < 1)) {
@@ -58,15 +74,9 @@ SGD::SGD(const NamedTensors& parameters, SGDOptions options)
 SGD::SGD(std::vector<ParameterGroup> groups, SGDOptions options)
     : Optimizer(std::move(groups), options.lr, states_of(options)), options_(checked(options)) {}
 
-void SGD::update(Slot& slot, const Gradient& gradient, double lr) {
-  if (slot.states.empty()) {
-    update_pass(slot.parameter, gradient, slot.states, slot.moments,
-                PlainFormula{gradient.multiplier, lr, slot.weight_decay}, storing(slot));
-  } else {
-    update_pass(slot.parameter, gradient, slot.states, slot.moments,
-                MomentumFormula{gradient.multiplier, lr, slot.weight_decay, options_.momentum, options_.nesterov},
-                storing(slot));
-  }
+void SGD::update(const Pass& pass) {
+  if (options_.momentum == 0) return pass.run(PlainRule{});
+  pass.run(MomentumRule{options_.momentum, options_.nesterov});
 }
 
 }  // namespace mixtape::optim

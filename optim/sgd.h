@@ -20,7 +20,7 @@ class SGD final : public Optimizer {
   explicit SGD(std::vector<ParameterGroup> groups, SGDOptions options = {});
 
  private:
-  void update(Slot& slot, const Gradient& gradient, double lr) override;
+  void update(const Pass& pass) override;
   SGDOptions options_;
 };
 

@@ -7,6 +7,7 @@
 #include "core/kernels/gather.cuh"
 #include "core/kernels/gemm.cuh"
 #include "core/kernels/gemm_cuda.h"
+#include "core/kernels/staging.cuh"
 
 namespace mixtape::kernels::device {
 namespace {
@@ -50,6 +51,9 @@ class Backend final : public DeviceBackend {
   Allocator& allocator(Device) override { return allocator_; }
   void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) override {
     if (bytes == 0) return;
+    if (from_device.is_cpu() && !to_device.is_cpu() && bytes <= Staging::most_bytes) {
+      return staging_.upload(to, from, bytes, nullptr);
+    }
     const cudaMemcpyKind kind = direction(to_device, from_device);
     const bool waits = kind != cudaMemcpyDeviceToDevice;
     check_cuda(waits ? cudaMemcpy(to, from, bytes, kind) : cudaMemcpyAsync(to, from, bytes, kind, nullptr), "copy");
@@ -86,6 +90,7 @@ class Backend final : public DeviceBackend {
  private:
   const int count_ = usable_devices();
   DeviceAllocator allocator_;
+  Staging staging_;
 };
 
 }  // namespace
@@ -95,5 +100,7 @@ extern "C" __attribute__((visibility("default"))) mixtape::DeviceModule mixtape_
   // Never destroyed: tensors in static storage may outlive every other static object.
   static mixtape::DeviceBackend& backend = *new mixtape::kernels::device::Backend;
   const std::vector<mixtape::DeviceRow>& rows = mixtape::detail::device_rows();
-  return {mixtape::device_layout(), &backend, rows.data(), static_cast<int>(rows.size())};
+  const std::vector<mixtape::DeviceFunction>& functions = mixtape::detail::device_functions();
+  return {mixtape::device_layout(),      &backend,         rows.data(),
+          static_cast<int>(rows.size()), functions.data(), static_cast<int>(functions.size())};
 }

@@ -1,4 +1,5 @@
 // The host's side of the CUDA runtime: streams, copies, and what a launch may ask for.
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
@@ -8,6 +9,9 @@
 #include "tests/simt/include/cuda_runtime.h"
 #include "tests/simt/memory.h"
 
+struct CUevent_st {
+  int recorded = 0, reached = 0;
+};
 struct CUstream_st {
   std::deque<std::function<void()>> waiting;
 };
@@ -26,6 +30,7 @@ struct Runtime {
   std::set<const void*> launched;
   std::string refusal;  // in words
   cudaError_t last = cudaSuccess;
+  int64_t waits = 0;
 };
 Runtime& runtime() {
   static thread_local Runtime instance;
@@ -42,10 +47,11 @@ cudaError_t over(const char* what, size_t asked, size_t most) {
 }
 
 void drain(CUstream_st& stream) {
+  if (stream.waiting.empty()) return;
+  const DeviceAccess access;
   while (!stream.waiting.empty()) {
     const std::function<void()> work = std::move(stream.waiting.front());
     stream.waiting.pop_front();
-    const DeviceAccess access;
     work();
   }
 }
@@ -97,7 +103,11 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
   if (!options().deferred) drain(queue);
 }
 
-void synchronize(cudaStream_t stream) { drain(stream ? *stream : runtime().standard); }
+void synchronize(cudaStream_t stream) {
+  ++runtime().waits;
+  drain(stream ? *stream : runtime().standard);
+}
+int64_t waits() { return runtime().waits; }
 
 void allow_shared_bytes(const void* kernel, size_t bytes) { runtime().shared_bytes[kernel] = bytes; }
 
@@ -125,7 +135,7 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes) {
   return *pointer ? cudaSuccess : refuse(cudaErrorMemoryAllocation, "out of memory");
 }
 cudaError_t cudaFree(void* pointer) {
-  drain_all();
+  cudaDeviceSynchronize();
   if (!pointer || device_free(pointer)) return cudaSuccess;
   return refuse(cudaErrorInvalidValue, "invalid argument: cudaFree of what is not allocated, or free already");
 }
@@ -171,6 +181,34 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
+  ++runtime().waits;
   drain_all();
   return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
+  *pointer = std::malloc(bytes);
+  return *pointer ? cudaSuccess : refuse(cudaErrorMemoryAllocation, "out of memory");
+}
+cudaError_t cudaFreeHost(void* pointer) {
+  std::free(pointer);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  drain_all();
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const int number = ++event->recorded;
+  enqueue(stream, [event, number] { event->reached = number; });
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return event->reached == event->recorded ? cudaSuccess : cudaErrorNotReady;
 }

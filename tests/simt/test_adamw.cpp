@@ -4,15 +4,19 @@
 #include <limits>
 
 #include "core/parameter.h"
-#include "optim/adamw.cuh"
+#include "optim/adamw.h"
+#include "optim/adamw_formula.h"
 #include "optim/schedule.h"
+#include "optim/step.cuh"
 #include "tests/simt/both.cuh"
 
 namespace mixtape::simt_tests {
 namespace {
 
-using optim::device::AdamWTensor;
-using optim::device::StepState;
+using optim::StepRecord;
+using optim::StepResult;
+using optim::StepTable;
+using optim::TableRow;
 
 const optim::AdamWOptions options{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
 const optim::SchedulePlan plan{optim::ScheduleKind::linear, 0.01, 10, 3};
@@ -51,32 +55,92 @@ double bad_value(int step) {
   return step == skipped_step ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
 }
 
+/// What a step needs in device memory beside parameters.
+class Memory {
+ public:
+  explicit Memory(size_t rows) : rows_(rows) {
+    const double rate = optim::lr_at(plan, 0);
+    lr_ = std::make_unique<DeviceBytes>(&rate, sizeof rate);
+    const std::vector<char> zero(std::max(rows * 256, sizeof(StepRecord) + rows), 0);
+    for (auto* part : {&table_, &parts_, &found_, &record_, &steps_, &updates_}) {
+      *part = std::make_unique<DeviceBytes>(zero.data(), zero.size());
+    }
+  }
+  int64_t* steps(size_t i) const { return reinterpret_cast<int64_t*>(steps_->data()) + i; }
+
+  void step(std::vector<TableRow> rows) {
+    StepTable table{reinterpret_cast<const TableRow*>(table_->data()), static_cast<int>(rows.size()), 0};
+    for (TableRow& row : rows) {
+      row.first_block = table.blocks;
+      table.blocks += (row.count + optim::block_elements - 1) / optim::block_elements;
+    }
+    check_cuda(cudaMemcpy(table_->data(), rows.data(), rows.size() * sizeof(TableRow), cudaMemcpyHostToDevice), "copy");
+    const auto found = reinterpret_cast<kernels::device::CensusPart*>(found_->data());
+    const auto record = reinterpret_cast<StepRecord*>(record_->data());
+    const auto lr = reinterpret_cast<double*>(lr_->data());
+    namespace device = optim::device;
+    device::survey(table, reinterpret_cast<kernels::device::CensusPart*>(parts_->data()), found, nullptr);
+    device::judge(table, found, reinterpret_cast<uint8_t*>(record + 1),
+                  {record, nullptr, lr, nullptr, optim::Judging::decide}, nullptr);
+    device::update(table, optim::AdamWRule{options.beta1, options.beta2, options.eps}, {}, lr, record, nullptr,
+                   nullptr);
+    kernels::device::launch(device::advance_kernel<>, 1, 1, 0, nullptr, record, plan,
+                            reinterpret_cast<int64_t*>(updates_->data()), lr);
+    check_cuda(cudaDeviceSynchronize(), "synchronise");  // before the gradients go
+  }
+  StepRecord record() const { return read<StepRecord>(*record_); }
+  int64_t updates() const { return read<int64_t>(*updates_); }
+  std::vector<char> flags() const {
+    const std::vector<char> bytes = record_->read();
+    const auto first = bytes.begin() + static_cast<std::ptrdiff_t>(sizeof(StepRecord));
+    return {first, first + static_cast<std::ptrdiff_t>(rows_)};
+  }
+
+ private:
+  template <class T>
+  static T read(const DeviceBytes& from) {
+    T value;
+    const std::vector<char> bytes = from.read();
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+  size_t rows_;
+  std::unique_ptr<DeviceBytes> lr_, table_, parts_, found_, record_, steps_, updates_;
+};
+
 /// All steps on the device; one gradient of `skipped_step` is not finite.
-StepState run_on_device(const Parameters& all, double multiplier) {
-  const StepState begin{0, multiplier, 0, 0, 0};
-  const DeviceBytes state_bytes(&begin, sizeof begin);
-  StepState* state = reinterpret_cast<StepState*>(state_bytes.data());
+void run_on_device(const Parameters& all, double multiplier) {
+  Memory memory(all.values.size());
+  const double half = 0.5;
+  const DeviceBytes factor(&half, sizeof half);
   for (int step = 0; step < steps; ++step) {
     std::vector<std::unique_ptr<Pair>> raw;
-    std::vector<AdamWTensor> tensors;
+    std::vector<TableRow> rows;
     for (size_t i = 0; i < all.values.size(); ++i) {
       const Tensor g = gradient(i, sizes()[i], step);
       if (step == skipped_step && i == 7) g.data<float>()[8999] = static_cast<float>(bad_value(step));
       raw.push_back(std::make_unique<Pair>(g));
       const View value = all.values[i]->device();
-      tensors.push_back({value.data, raw[i]->device().as<float>(), all.first[i]->device().as<float>(),
-                         all.second[i]->device().as<float>(), all.shadows[i]->device().data, sizes()[i], 0,
-                         i % 2 ? options.weight_decay : 0, 1, 0.5, value.dtype, DType::bf16});
+      TableRow row;
+      row.parameter = value.data;
+      row.raw = raw[i]->device().as<float>();
+      row.state[0] = all.first[i]->device().as<float>();
+      row.state[1] = all.second[i]->device().as<float>();
+      row.shadow = all.shadows[i]->device().data;
+      row.factor = reinterpret_cast<const double*>(factor.data());
+      row.steps = memory.steps(i);
+      row.multiplier = multiplier;
+      row.weight_decay = i % 2 ? options.weight_decay : 0;
+      row.count = sizes()[i];
+      row.dtype = value.dtype;
+      rows.push_back(row);
     }
-    optim::device::survey_gradients(tensors, state, nullptr);
-    optim::device::adamw_step(tensors, options, plan, state, nullptr);
-    optim::device::settle_step(state, nullptr);
-    check_cuda(cudaDeviceSynchronize(), "synchronise");  // before the gradients go
+    memory.step(rows);
+    CHECK((memory.record().result == StepResult::applied) == (step != skipped_step));
+    const std::vector<char> flags = memory.flags();
+    for (size_t i = 0; i < flags.size(); ++i) CHECK((flags[i] != 0) == (step == skipped_step && i == 7));
   }
-  StepState after;
-  const std::vector<char> bytes = state_bytes.read();
-  std::memcpy(&after, bytes.data(), sizeof after);
-  return after;
+  CHECK(memory.updates() == steps - 1);
 }
 
 void run_on_host(const Parameters& all, double multiplier) {
@@ -106,11 +170,7 @@ TEST_CASE("AdamW over many tensors gives the bits of optim::AdamW, and skips wha
           pair->bytes().reset();
         }
       }
-      const StepState after = run_on_device(all, 0.25);
-      CHECK(after.attempted == steps);
-      CHECK(after.updates == steps - 1);
-      CHECK(after.consecutive_skips == 0);
-      CHECK(after.nonfinite == 0);
+      run_on_device(all, 0.25);
       for (size_t i = 0; i < all.values.size(); ++i) {
         INFO("tensor ", i);
         const std::vector<double> host = to_vector(all.host[i].tensor), device = all.values[i]->device_values();
@@ -125,32 +185,21 @@ TEST_CASE("AdamW over many tensors gives the bits of optim::AdamW, and skips wha
 
 TEST_CASE("a multiplier that makes a gradient overflow is a skip too") {
   const Pair p(numbers({5}, DType::f32, 1)), m(zeros({5})), v(zeros({5})), raw(full({5}, 1e30));
-  const StepState begin{0, 1e20, 0, 0, 0};
   in_all_orders([&] {
-    const DeviceBytes state(&begin, sizeof begin);
     p.bytes().reset();
-    const AdamWTensor tensor{p.device().data,
-                             raw.device().as<float>(),
-                             m.device().as<float>(),
-                             v.device().as<float>(),
-                             nullptr,
-                             5,
-                             0,
-                             0,
-                             1,
-                             1,
-                             DType::f32,
-                             DType::bf16};
-    for (int step = 0; step < 2; ++step) {
-      optim::device::survey_gradients({&tensor, 1}, reinterpret_cast<StepState*>(state.data()), nullptr);
-      optim::device::adamw_step({&tensor, 1}, options, plan, reinterpret_cast<StepState*>(state.data()), nullptr);
-      optim::device::settle_step(reinterpret_cast<StepState*>(state.data()), nullptr);
-    }
-    StepState after;
-    const std::vector<char> bytes = state.read();
-    std::memcpy(&after, bytes.data(), sizeof after);
-    CHECK(after.updates == 0);
-    CHECK(after.consecutive_skips == 2);
+    Memory memory(1);
+    TableRow row;
+    row.parameter = p.device().data;
+    row.raw = raw.device().as<float>();
+    row.state[0] = m.device().as<float>();
+    row.state[1] = v.device().as<float>();
+    row.steps = memory.steps(0);
+    row.multiplier = 1e20;
+    row.count = 5;
+    for (int step = 0; step < 2; ++step) memory.step({row});
+    CHECK(memory.record().result == StepResult::skipped_overflow);
+    CHECK(memory.record().nonfinite == 1);
+    CHECK(memory.updates() == 0);
     CHECK(p.device_values() == p.host_values());
   });
 }

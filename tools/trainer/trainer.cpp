@@ -108,8 +108,8 @@ StepReport Trainer::train_step(const Epoch& epoch, const data::Window& window) {
   return report;
 }
 
-bool Trainer::is_tried_again(const StepReport& report) const {
-  const auto falls = [](const amp::GradScaler* scaler) { return scaler->will_fall(); };
+bool Trainer::is_tried_again(const StepReport& report) {
+  const auto falls = [](amp::GradScaler* scaler) { return scaler->will_fall(); };
   return parts_.config.amp.retry_overflow && report.result == optim::StepResult::skipped_overflow &&
          (falls(&scaler_) || std::any_of(others_.begin(), others_.end(), falls));
 }

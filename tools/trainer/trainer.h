@@ -155,7 +155,7 @@ class Trainer {
   StepReport train_step(const Epoch& epoch, const data::Window& window);
   StepReport attempt_step(const Epoch& epoch, const data::Window& window);
   StepReport make_gradients(const Epoch& epoch, const data::Window& window);
-  bool is_tried_again(const StepReport& report) const;
+  bool is_tried_again(const StepReport& report);
   std::vector<amp::ScalerState> scaler_states() const;
   void end_step(const StepReport& report);
   void end_attempt();
