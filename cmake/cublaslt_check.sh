@@ -24,11 +24,7 @@ if missing=$(nm -D --undefined-only $out/libproducts.so | awk '{ print $NF }' | 
   echo "cublasLt does not have: $missing"
   exit 1
 fi
-if command -v cuobjdump >/dev/null; then
-  cuobjdump --list-elf $out/libproducts.so
-else
-  echo "no cuobjdump, so the architectures are not listed"
-fi
+if command -v python3 >/dev/null; then tools/fatbin_list.py $out/libproducts.so; fi
 g++ "${host[@]}" tests/simt/cublaslt_sizes.cpp tests/simt/cublaslt_attributes.cpp -o $out/sizes \
   -L"$toolkit/lib64" -lcublasLt -Wl,-rpath,"$toolkit/lib64"
 $out/sizes

@@ -16,6 +16,7 @@ rm -f build/nvcc/*.log
 cmake --preset release >build/nvcc/configure.log
 cmake --build build/release --target mixtape_cuda mixtape_tests
 build/release/bin/mixtape_tests --source-file='*/test_device.cpp'
+if command -v python3 >/dev/null; then tools/fatbin_list.py --expect sm_90a,ptx_90a build/release/lib/libmixtape_cuda.so; fi
 
 sources=(tests/simt/test_*.cpp)
 printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -I{} bash -c \
