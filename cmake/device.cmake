@@ -9,8 +9,8 @@ set(MIXTAPE_CUDA_ARCHITECTURES "90a" CACHE STRING "compute capabilities to compi
 function(mixtape_device_sources output)
   file(GLOB ops CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ops/*.cpp)
   list(FILTER ops EXCLUDE REGEX "/(optest[^/]*|attention_blocks)\\.cpp$")
-  set(backend ${CMAKE_SOURCE_DIR}/core/kernels/backend.cu ${CMAKE_SOURCE_DIR}/ops/attention_blocks.cu
-    ${CMAKE_SOURCE_DIR}/optim/step.cu ${CMAKE_SOURCE_DIR}/amp/scaler.cu)
+  set(backend ${CMAKE_SOURCE_DIR}/core/kernels/backend.cu ${CMAKE_SOURCE_DIR}/core/kernels/device_facts.cu
+    ${CMAKE_SOURCE_DIR}/ops/attention_blocks.cu ${CMAKE_SOURCE_DIR}/optim/step.cu ${CMAKE_SOURCE_DIR}/amp/scaler.cu)
   set(rules ${CMAKE_SOURCE_DIR}/optim/adamw.cpp ${CMAKE_SOURCE_DIR}/optim/sgd.cpp)
   set_source_files_properties(${backend} PROPERTIES LANGUAGE CXX)  # where the device-on-CPU runner takes it
   set(${output} ${ops} ${rules} ${backend} PARENT_SCOPE)
@@ -22,8 +22,20 @@ function(mixtape_export_core target)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.list)
 endfunction()
 
-# Adds the object of a list of files, which nvcc compiles together, to `objects`.
-macro(mixtape_cuda_object nvcc name files codes)
+# What nvcc compiles for: machine code of each architecture, and PTX of the last.
+function(mixtape_cuda_codes output)
+  set(codes "")
+  foreach(architecture ${MIXTAPE_CUDA_ARCHITECTURES})
+    list(APPEND codes -gencode=arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+  list(GET MIXTAPE_CUDA_ARCHITECTURES -1 last)
+  list(APPEND codes -gencode=arch=compute_${last},code=compute_${last})
+  set(${output} ${codes} PARENT_SCOPE)
+endfunction()
+
+# Adds the object of a list of files, which nvcc compiles together with these options, to `objects`. What the assembler
+# says of registers and spills stays in build/<preset>/cuda/<name>.log, for tools/kernel_report.
+macro(mixtape_cuda_object nvcc name files options)
   set(text "")
   foreach(file ${files})
     string(APPEND text "#include \"${file}\"\n")
@@ -31,8 +43,9 @@ macro(mixtape_cuda_object nvcc name files codes)
   set(unit ${CMAKE_BINARY_DIR}/cuda/${name}.cu)
   file(CONFIGURE OUTPUT ${unit} CONTENT "${text}" @ONLY)
   add_custom_command(OUTPUT ${unit}.o DEPENDS ${unit} DEPFILE ${unit}.d VERBATIM COMMENT "Compiling as CUDA: ${name}"
-    COMMAND ${nvcc} -std=c++20 -O3 -DNDEBUG -DMIXTAPE_DEVICE_MODULE ${codes} -I${CMAKE_SOURCE_DIR}
-      -Xcompiler=-fPIC,-fvisibility=hidden,-fopenmp,-ffp-contract=off -Werror all-warnings
+    COMMAND sh -c "\"$@\" 2>\"$0\" || { cat \"$0\"; exit 1; }" ${CMAKE_BINARY_DIR}/cuda/${name}.log
+      ${nvcc} -std=c++20 -O3 -DNDEBUG ${options} -I${CMAKE_SOURCE_DIR}
+      -Xcompiler=-fPIC,-fvisibility=hidden,-fopenmp,-ffp-contract=off -Werror all-warnings -Xptxas -v
       -diag-suppress=177  # what only the program uses of a row: its oracle, its helpers on the host
       -MD -MF ${unit}.d -c ${unit} -o ${unit}.o)
   list(APPEND objects ${unit}.o)
@@ -41,21 +54,20 @@ endmacro()
 # Objects of all sources, eight of which nvcc compiles at a time: most of its time goes into headers.
 function(mixtape_cuda_objects nvcc output)
   mixtape_device_sources(sources)
-  set(codes "")
-  foreach(architecture ${MIXTAPE_CUDA_ARCHITECTURES})
-    list(APPEND codes -gencode=arch=compute_${architecture},code=sm_${architecture})
-  endforeach()
+  mixtape_cuda_codes(codes)
   list(GET MIXTAPE_CUDA_ARCHITECTURES -1 last)
-  list(APPEND codes -gencode=arch=compute_${last},code=compute_${last})
+  list(TRANSFORM MIXTAPE_CUDA_ARCHITECTURES PREPEND "sm_" OUTPUT_VARIABLE names)
+  list(JOIN names " " names)
+  set(options -DMIXTAPE_DEVICE_MODULE "-DMIXTAPE_DEVICE_ARCHITECTURES=\"${names} ptx_${last}\"" ${codes})
   set(objects "")
   list(LENGTH sources count)
   math(EXPR last "(${count} - 1) / 8")
   foreach(batch RANGE ${last})
     math(EXPR first "${batch} * 8")
     list(SUBLIST sources ${first} 8 files)
-    mixtape_cuda_object(${nvcc} batch_${batch} "${files}" "${codes}")
+    mixtape_cuda_object(${nvcc} batch_${batch} "${files}" "${options}")
   endforeach()
-  mixtape_cuda_object(${nvcc} gemm_cuda ${CMAKE_SOURCE_DIR}/core/kernels/gemm_cuda.cpp "${codes}")
+  mixtape_cuda_object(${nvcc} gemm_cuda ${CMAKE_SOURCE_DIR}/core/kernels/gemm_cuda.cpp "${options}")
   set(${output} ${objects} PARENT_SCOPE)
 endfunction()
 
@@ -72,6 +84,7 @@ function(mixtape_add_cuda_module)
   endif()
   get_filename_component(toolkit ${MIXTAPE_NVCC} REALPATH)
   get_filename_component(toolkit ${toolkit}/../.. ABSOLUTE)
+  set(MIXTAPE_CUDA_TOOLKIT ${toolkit} PARENT_SCOPE)
   find_library(MIXTAPE_CUDART cudart_static HINTS ${toolkit}/lib64 REQUIRED)
   find_library(MIXTAPE_CUBLASLT cublasLt HINTS ${toolkit}/lib64)
   if(NOT MIXTAPE_CUBLASLT)

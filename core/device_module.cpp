@@ -3,10 +3,14 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
+
+#include "core/device_report.h"
 
 namespace mixtape {
 namespace {
@@ -16,6 +20,7 @@ constexpr const char* module_file = "libmixtape_cuda.so";
 struct Loaded {
   std::mutex mutex;
   bool searched = false;
+  DeviceReport report;  // what the search found, for people
   std::atomic<DeviceBackend*> backend = nullptr;
   std::map<std::string_view, void (*)()> functions;  // constant once there is a backend
 };
@@ -28,10 +33,20 @@ Loaded& loaded() {
   fail(ErrorKind::internal, "E-DEVICE-MODULE", message("device module '", path, "': ", why));
 }
 
+void ask_facts(void* handle) {
+  DeviceReport& report = loaded().report;
+  void* entry = dlsym(handle, "mixtape_device_facts");
+  if (!entry) return;  // of older sources
+  report.facts = reinterpret_cast<DeviceFacts (*)()>(entry)();
+  report.has_facts = true;
+}
+
 // The module stays in memory for ever: rows, tapes and freed tensors point into it.
 void load(const std::string& path) {
+  loaded().report.module = path;
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle) fail_module(path, message("cannot be loaded: ", dlerror()));
+  ask_facts(handle);
   void* entry = dlsym(handle, "mixtape_device_module");
   if (!entry) fail_module(path, "is no module of Mixtape: it has no mixtape_device_module");
   const DeviceModule module = reinterpret_cast<DeviceModule (*)()>(entry)();
@@ -63,11 +78,14 @@ std::filesystem::path own_folder() {
 // A module that is not there is no error; one that is there and broken is.
 void search() {
   const std::filesystem::path own = own_folder();
+  std::vector<std::string>& looked = loaded().report.looked;
   for (const std::filesystem::path& folder : {own, own.parent_path() / "lib"}) {
+    if (own.empty()) break;
     std::error_code unknown;
-    const std::filesystem::path file = folder / module_file;
-    if (!own.empty() && std::filesystem::exists(file, unknown)) return load(file.string());
+    looked.push_back((folder / module_file).string());
+    if (std::filesystem::exists(looked.back(), unknown)) return load(looked.back());
   }
+  looked.emplace_back(module_file);
   if (void* handle = dlopen(module_file, RTLD_LAZY | RTLD_LOCAL)) {
     dlclose(handle);
     load(module_file);
@@ -100,6 +118,35 @@ void load_device_module(const std::string& path) {
 int device_count() {
   const DeviceBackend* found = backend();
   return found ? found->count() : 0;
+}
+
+DeviceReport device_report() {
+  std::string refusal;
+  try {
+    backend();
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
+  const std::lock_guard lock(loaded().mutex);
+  DeviceReport& report = loaded().report;
+  if (!refusal.empty()) report.refusal = refusal;  // the search is made, and fails, once
+  return report;
+}
+
+bool runs_on(const std::string& architectures, int major, int minor) {
+  const int version = 10 * major + minor;
+  size_t start = 0;
+  while (start < architectures.size()) {
+    const size_t end = std::min(architectures.find(' ', start), architectures.size());
+    const std::string name = architectures.substr(start, end - start);
+    start = end + 1;
+    const size_t digits = name.find('_') + 1;
+    const int code = std::atoi(name.c_str() + digits);
+    const bool only_there = name.back() == 'a', ptx = name.starts_with("ptx");
+    if (code == version) return true;
+    if (!only_there && code < version && (ptx || code / 10 == major)) return true;
+  }
+  return false;
 }
 
 DeviceBackend& device_backend(Device device) {

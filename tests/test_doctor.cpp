@@ -1,6 +1,8 @@
 // What doctor reads of a machine: from /proc and /sys of our own making, and from outside.
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 
+#include "core/device_report.h"
 #include "tests/tiny_run.h"
 #include "tools/config/build_info.h"
 
@@ -29,6 +31,27 @@ class Machine {
   TempFolder folder_;
 };
 constexpr int64_t GiB = int64_t{1} << 30;
+
+/// The program in a folder of its own, bin/mixtape, and what a test puts beside it.
+class InstalledProgram {
+ public:
+  InstalledProgram() {
+    for (const char* folder : {"bin", "lib"}) fs::create_directories(folder_.path(folder));
+    fs::copy_file(MIXTAPE_PROGRAM, path("bin/mixtape"));
+  }
+  std::string path(const std::string& name) const { return fs::canonical(folder_.path()).string() + "/" + name; }
+  std::string write(const std::string& name, const std::string& text) const {
+    folder_.write(name, text);
+    return path(name);
+  }
+  ProgramResult run(const std::string& words) const {
+    return run_program(words, "", "sh -c 'exec \"" + path("bin/mixtape") + "\" \"$@\"'");
+  }
+  nlohmann::json cuda() const { return nlohmann::json::parse(run("doctor --json").out).at("cuda"); }
+
+ private:
+  TempFolder folder_;
+};
 
 }  // namespace
 
@@ -114,14 +137,59 @@ TEST_CASE("doctor: as JSON, one line, the same whatever the locale, in a directo
   CHECK(facts["processor"]["cores"].get<int>() >= 1);
   CHECK(facts["memory"]["total_bytes"].get<int64_t>() >= facts["memory"]["available_bytes"].get<int64_t>());
   CHECK(facts["disk"]["free_bytes"].get<int64_t>() > 0);
-  CHECK(facts["cuda"]["built"] == false);
-  CHECK(contains(facts["cuda"]["reason"].get<std::string>(), "CPU"));
+  CHECK(facts["cuda"]["built"].is_boolean());
+  CHECK(facts["cuda"]["usable"] == facts["cuda"]["reason"].is_null());
   const ProgramResult german = run_program("doctor", "", "LC_ALL=de_DE.UTF-8");
   CHECK(german.exit_code == 0);
   CHECK(contains(german.out, "GiB available of "));
   CHECK_FALSE(contains(german.out, ",0 GiB"));
   const ProgramResult gone = run_program("doctor", "", "d=$(mktemp -d) && cd \"$d\" && rmdir \"$d\" &&");
   CHECK(gone.exit_code == 0);
+}
+
+TEST_CASE("doctor: where a module of device code was looked for") {
+  const InstalledProgram program;
+  const std::string bin = program.path("bin/libmixtape_cuda.so"), lib = program.path("lib/libmixtape_cuda.so");
+  const nlohmann::json cuda = program.cuda();
+  CHECK(cuda["looked_for"] == nlohmann::json{bin, lib, "libmixtape_cuda.so"});
+  CHECK(cuda["built"] == false);
+  CHECK(cuda["module"].is_null());
+  CHECK(cuda["devices"].empty());
+  CHECK(cuda["architectures"].empty());
+  CHECK(contains(cuda["reason"].get<std::string>(), "everything runs on the CPU: no module of device code was found"));
+  const std::string text = program.run("doctor").out;
+  CHECK(contains(text, "\ncuda              everything runs on the CPU"));
+  CHECK(contains(text, "\n                  looked for " + bin + ", " + lib + ", libmixtape_cuda.so"));
+}
+
+TEST_CASE("doctor: a module that cannot be used says why") {
+  const InstalledProgram program;
+  const std::string module = program.write("lib/libmixtape_cuda.so", "no library");
+  nlohmann::json cuda = program.cuda();
+  CHECK(cuda["module"] == module);
+  CHECK(cuda["built"] == false);
+  CHECK(cuda["usable"] == false);
+  CHECK(contains(cuda["reason"].get<std::string>(), "device module '" + module + "': cannot be loaded: "));
+  Dl_info libm{};
+  REQUIRE(dladdr(dlsym(RTLD_DEFAULT, "cbrt"), &libm) != 0);
+  fs::create_symlink(libm.dli_fname, program.path("bin/libmixtape_cuda.so"));
+  cuda = program.cuda();
+  CHECK(cuda["module"] == program.path("bin/libmixtape_cuda.so"));
+  CHECK(contains(cuda["reason"].get<std::string>(), "is no module of Mixtape"));
+}
+
+TEST_CASE("doctor: which devices a module has code for") {
+  const std::string release = "sm_80 sm_90a sm_100 ptx_100", ci = "sm_90a ptx_90a";
+  CHECK(runs_on(release, 8, 0));
+  CHECK(runs_on(release, 8, 9));  // machine code of the same major version
+  CHECK(runs_on(release, 9, 0));
+  CHECK(runs_on(release, 12, 0));  // PTX is compiled when it is loaded
+  CHECK_FALSE(runs_on(release, 7, 5));
+  CHECK_FALSE(runs_on("sm_89", 8, 6));
+  CHECK(runs_on(ci, 9, 0));
+  CHECK_FALSE(runs_on(ci, 10, 0));  // neither is for anything but 9.0
+  CHECK_FALSE(runs_on("sm_90", 10, 0));
+  CHECK_FALSE(runs_on("", 9, 0));
 }
 
 TEST_CASE("doctor: OMP_NUM_THREADS is shown with its effect") {

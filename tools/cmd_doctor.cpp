@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "core/device_report.h"
 #include "core/error.h"
 #include "core/kernels/gemm.h"
 #include "core/kernels/parallel.h"
@@ -23,10 +24,11 @@ struct Facts {
   const char* omp_num_threads = std::getenv("OMP_NUM_THREADS");
   bool native_bf16 = kernels::gemm_native_bf16();
   int64_t disk = config::free_disk(".");
+  DeviceReport device = device_report();
 };
 
 std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words(1);
+  std::vector<std::string> words(text.empty() ? 0 : 1);
   for (const char c : text) {
     if (c == ' ')
       words.emplace_back();
@@ -55,11 +57,63 @@ std::string line(const std::string& what, const std::string& text) {
   return what + std::string(std::max<size_t>(18, what.size() + 1) - what.size(), ' ') + text + "\n";
 }
 
-std::string cuda(const config::MachineInfo& machine) {
-  const std::string here = machine.cuda_driver.empty() ? "this machine has no NVIDIA driver"
-                                                       : message("the machine has driver ", machine.cuda_driver,
-                                                                 " and ", config::joined(machine.gpus, ", ", "no GPU"));
-  return "not built yet: everything runs on the CPU; " + here;
+std::string version_of(int cuda) { return message(cuda / 1000, ".", cuda % 1000 / 10); }
+
+std::string driver(const config::MachineInfo& machine) {
+  if (machine.cuda_driver.empty()) return "this machine has no NVIDIA driver";
+  return message("the machine has driver ", machine.cuda_driver, " and ", config::joined(machine.gpus, ", ", "no GPU"));
+}
+
+/// Why everything runs on the CPU; empty when a device can be used.
+std::string why_no_device(const Facts& facts) {
+  const DeviceReport& device = facts.device;
+  const std::string cpu = "everything runs on the CPU: ";
+  if (device.module.empty()) {
+    return message(cpu, "no module of device code was found (MIXTAPE_CUDA=ON builds it); ", driver(facts.machine));
+  }
+  if (!device.refusal.empty()) return cpu + device.refusal;
+  if (!device.has_facts) return cpu + "the module does not say what it found";
+  const DeviceFacts& found = device.facts;
+  if (found.status != 0) {
+    return message(cpu, found.error, " (cudaGetDeviceCount: ", found.status, "); ", driver(facts.machine));
+  }
+  if (found.count == 0) return message(cpu, "CUDA sees no device; ", driver(facts.machine));
+  return "";
+}
+
+std::string name_of(const DeviceFacts& facts, int i) {
+  const DeviceFacts::Gpu& gpu = facts.devices[i];
+  const std::string codes = facts.architectures;
+  const bool runs = codes.empty() || runs_on(codes, gpu.major, gpu.minor);
+  return message("cuda:", i, " ", gpu.name, ", compute capability ", gpu.major, ".", gpu.minor, ", ",
+                 gibibytes(gpu.memory_bytes),
+                 i > 0  ? "; not used: one device a process, CUDA_VISIBLE_DEVICES says which"
+                 : runs ? ""
+                        : "; the module has no code for it: build with MIXTAPE_CUDA_ARCHITECTURES=" +
+                              std::to_string(10 * gpu.major + gpu.minor));
+}
+
+/// One line for each thing that was found, the first of which names it.
+std::string cuda(const Facts& facts) {
+  const DeviceReport& device = facts.device;
+  const std::string why = why_no_device(facts);
+  std::string out;
+  const auto add = [&](const std::string& text) { out += line(out.empty() ? "cuda" : "", text); };
+  if (!why.empty()) add(why);
+  if (device.module.empty()) {
+    add(message("looked for ", config::joined(device.looked, ", ", "nothing"),
+                " (the last one where the system looks)"));
+    return out;
+  }
+  if (device.has_facts) {
+    const std::string codes = device.facts.architectures;
+    add(message("module ", device.module, codes.empty() ? "" : ", compiled for " + codes));
+    add(message("CUDA ", version_of(device.facts.runtime), " in the module, ",
+                device.facts.driver > 0 ? "the driver knows CUDA up to " + version_of(device.facts.driver)
+                                        : std::string("no driver that it could ask")));
+    for (int i = 0; i < device.facts.count; ++i) add(name_of(device.facts, i));
+  }
+  return out;
 }
 
 std::string cores(const config::MachineInfo& machine) {
@@ -76,7 +130,7 @@ std::string instructions(const Facts& facts) {
 }
 
 std::string report(const Facts& facts) {
-  const auto& [build, machine, threads, omp_num_threads, native_bf16, disk] = facts;
+  const auto& [build, machine, threads, omp_num_threads, native_bf16, disk, device] = facts;
   std::string out = line("program", message("mixtape ", build.version, ", ", build.compiler));
   out += line("system", machine.system.empty() ? "unknown" : machine.system);
   out += line("processor", message(machine.cpu.empty() ? "unknown" : machine.cpu, ", ", cores(machine)));
@@ -91,15 +145,43 @@ std::string report(const Facts& facts) {
                                     ? message(", of which the cgroup allows ", gibibytes(machine.memory_limit))
                                     : ", no cgroup limit"));
   out += line("disk", gibibytes(disk) + " free in the current directory");
-  out += line("cuda", cuda(machine));
+  out += cuda(facts);
   return out;
 }
 
 Json limit(double value) { return value > 0 ? Json(value) : Json(); }
 Json limit(int64_t value) { return value > 0 ? Json(value) : Json(); }
 
+Json cuda_as_json(const Facts& facts) {
+  const DeviceReport& device = facts.device;
+  const std::string why = why_no_device(facts);
+  const auto text = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
+  Json devices = Json::array();
+  for (int i = 0; i < device.facts.count; ++i) {
+    const DeviceFacts::Gpu& gpu = device.facts.devices[i];
+    devices.push(Json::object()
+                     .set("name", std::string(gpu.name))
+                     .set("compute_capability", message(gpu.major, ".", gpu.minor))
+                     .set("memory_bytes", gpu.memory_bytes)
+                     .set("has_code", runs_on(device.facts.architectures, gpu.major, gpu.minor)));
+  }
+  return Json::object()
+      .set("built", device.has_facts)
+      .set("usable", why.empty())
+      .set("reason", text(why))
+      .set("looked_for", device.looked)
+      .set("module", text(device.module))
+      .set("architectures", words_of(device.has_facts ? device.facts.architectures : ""))
+      .set("error", device.has_facts && device.facts.status != 0 ? Json(device.facts.error) : Json())
+      .set("driver", text(facts.machine.cuda_driver))
+      .set("driver_cuda", device.facts.driver > 0 ? Json(version_of(device.facts.driver)) : Json())
+      .set("runtime_cuda", device.has_facts ? Json(version_of(device.facts.runtime)) : Json())
+      .set("gpus", facts.machine.gpus)
+      .set("devices", devices);
+}
+
 Json as_json(const Facts& facts) {
-  const auto& [build, machine, threads, omp_num_threads, native_bf16, disk] = facts;
+  const auto& [build, machine, threads, omp_num_threads, native_bf16, disk, device] = facts;
   Json out = Json::object();
   out.set("version", build.version).set("compiler", build.compiler).set("system", machine.system);
   out.set("processor", Json::object()
@@ -120,11 +202,7 @@ Json as_json(const Facts& facts) {
                         .set("available_bytes", machine.memory_free)
                         .set("limit_bytes", limit(machine.memory_limit)));
   out.set("disk", Json::object().set("free_bytes", disk < 0 ? Json() : Json(disk)));
-  out.set("cuda", Json::object()
-                      .set("built", false)
-                      .set("driver", machine.cuda_driver.empty() ? Json() : Json(machine.cuda_driver))
-                      .set("devices", machine.gpus)
-                      .set("reason", cuda(machine)));
+  out.set("cuda", cuda_as_json(facts));
   return out;
 }
 

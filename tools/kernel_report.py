@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Registers, shared memory and spills of every kernel.
 
-  tools/kernel_report [--all] [LOG...]   from what `nvcc -Xptxas -v` said; cmake/nvcc_check.sh leaves that in build/nvcc/*.log
+  tools/kernel_report [--all] [LOG...]   from what `nvcc -Xptxas -v` said; a build leaves that in build/release/cuda/*.log
   tools/kernel_report --self-test        checks that the report finds what it must
 
 A row for each kernel, its instances side by side: their number, the fewest and the most registers, static shared memory, stack and
@@ -141,7 +141,7 @@ def main(arguments):
     options = parser.parse_args(arguments)
     if options.self_test:
         return self_test()
-    logs = options.logs or sorted((ROOT / "build/nvcc").glob("*.log"))
+    logs = options.logs or sorted((ROOT / "build/release/cuda").glob("*.log"))
     try:
         texts = [log.read_text() for log in logs]
     except OSError as error:

@@ -14,8 +14,7 @@
 #include "optim/clip.h"
 #include "optim/schedule.h"
 #include "tests/simt/device_checks.h"
-#include "tests/simt/faults.h"
-#include "tests/simt/include/cuda_runtime.h"
+#include "tests/simt/machine.h"
 #include "tests/simt/step_checks.h"
 
 namespace mixtape::simt_tests {
@@ -110,9 +109,9 @@ class Training {
 
   /// The host asks for nothing before the end; returns how often it waited until then.
   int64_t run_blindly(Trace& trace) {
-    const int64_t before = simt::waits();
+    const int64_t before = waits();
     for (int step = 0; step < steps; ++step) this->step(step, step == overflowing_step);
-    const int64_t waited = simt::waits() - before;
+    const int64_t waited = waits() - before;
     trace_.scales.push_back(scaler_->scale());
     trace_.rates.push_back(schedule_->lr());
     trace_.skipped = scaler_->nonfinite();
@@ -212,10 +211,8 @@ void check_dtype(Checks& checks, DType dtype, bool packed) {
   checks.expect(host.scales == (dtype == DType::f16 ? Numbers{1024, 1024, 512, 512} : Numbers{1, 1, 1, 1}),
                 "the CPU's scale is not the one that the test is about");
   Numbers first;
-  for (const simt::Order order : {simt::Order::forward, simt::Order::reverse, simt::Order::shuffled}) {
-    if (this_build != Build::plain && order != simt::Order::shuffled) continue;
-    const bool deferred = order == simt::Order::shuffled;  // guarding is dear where each launch runs by itself
-    const simt::OptionsGuard guard({.order = order, .seed = 7, .deferred = deferred, .guard = deferred});
+  for (int turn = first_long_turn; turn < turns; ++turn) {
+    const Turn guard(turn, turn == turns - 1);
     const Trace device = Training(the_device, dtype, packed).run();
     compare(checks, device, host, dtype);
     checks.expect(!device.skip_changed_something, "a skipped step changed a parameter, a moment or a counter");
@@ -227,7 +224,7 @@ void check_dtype(Checks& checks, DType dtype, bool packed) {
 
 // In deferred mode work runs only where the host waits: a step that needs an answer on its way would show.
 void check_blind(Checks& checks, DType dtype) {
-  const simt::OptionsGuard guard({.order = simt::Order::forward, .deferred = true, .guard = true});
+  const Deferred guard;
   Trace blind;
   const int64_t waited = Training(the_device, dtype, false).run_blindly(blind);
   checks.expect(waited == 0,

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -15,20 +14,12 @@
 #include "core/kernels/loops.h"
 
 #include "core/kernels/loops.cuh"
+#include "tests/simt/machine.h"
+#include "tests/simt/tally.h"
 
 namespace mixtape::simt_tests {
 
 using kernels::device::check_cuda;
-
-/// What the last line of the program counts.
-struct Tally {
-  std::set<std::string> rows;
-  int cases = 0;
-};
-inline Tally& tally() {
-  static Tally instance;
-  return instance;
-}
 
 /// Bytes on the device that say what they began with.
 class DeviceBytes {
@@ -132,12 +123,9 @@ struct OnDevice {
 template <class F>
 void in_all_orders(const F& f) {
 #if defined(MIXTAPE_SIMT)
-  for (const simt::Order order : {simt::Order::forward, simt::Order::reverse, simt::Order::shuffled}) {
-    for (const bool deferred : {false, true}) {
-      if (deferred != (order == simt::Order::shuffled)) continue;
-      const simt::OptionsGuard guard({.order = order, .seed = 7, .deferred = deferred, .guard = true});
-      f();
-    }
+  for (int turn = 0; turn < turns; ++turn) {
+    const Turn guard(turn);
+    f();
   }
 #else
   f();

@@ -6,12 +6,14 @@
 
 namespace mixtape::simt_tests {
 
-/// Which build a program is: some faults only show under a sanitizer.
-enum class Build { plain, tsan, asan };
+/// Which build a program is: some faults only show under a sanitizer. Coverage looks at lines, in one order of blocks.
+enum class Build { plain, tsan, asan, coverage };
 #if defined(MIXTAPE_SIMT_TSAN)
 inline constexpr Build this_build = Build::tsan;
 #elif defined(MIXTAPE_SIMT_ASAN)
 inline constexpr Build this_build = Build::asan;
+#elif defined(MIXTAPE_SIMT_COVERAGE)
+inline constexpr Build this_build = Build::coverage;
 #else
 inline constexpr Build this_build = Build::plain;
 #endif

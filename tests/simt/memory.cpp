@@ -19,8 +19,6 @@
 namespace mixtape::simt {
 namespace {
 
-constexpr size_t arena_bytes = size_t{256} << 20;
-
 struct Allocation {
   size_t bytes, pages;  // asked for; what it occupies, in bytes
   int number;

@@ -7,6 +7,8 @@
 
 namespace mixtape::simt {
 
+/// What the device has.
+inline constexpr size_t arena_bytes = size_t{256} << 20;
 /// `bytes` of poison, aligned to 256; null when the arena is full.
 void* device_allocate(size_t bytes);
 /// False when `pointer` was not given out, or is free already.

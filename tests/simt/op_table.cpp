@@ -1,5 +1,5 @@
-// The op table on the device-on-CPU runner: every row by way of the module of device code, its values and gradients
-// beside those of the CPU. `--op NAME` (may be repeated) for single rows; README.md.
+// The op table on a device, the device-on-CPU runner or a GPU: every row by way of the module of device code, its
+// values and gradients beside those of the CPU. `--op NAME` (may be repeated) for single rows; README.md.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -11,9 +11,7 @@
 #include "ops/optest_checks.h"
 #include "tests/simt/device_checks.h"
 #include "tests/simt/faults.h"
-#include "tests/simt/fiber.h"
-#include "tests/simt/include/cuda_runtime.h"
-#include "tests/simt/memory.h"
+#include "tests/simt/machine.h"
 #include "tests/simt/step_checks.h"
 
 namespace mixtape::simt_tests {
@@ -26,6 +24,9 @@ using optest::Numbers;
 
 constexpr DType production[] = {DType::f32, DType::bf16, DType::f16};
 constexpr Layout layouts[] = {Layout::contiguous, Layout::reversed, Layout::sliced};
+
+// A program under a sanitizer has no time for all of it.
+constexpr bool sanitized = this_build == Build::tsan || this_build == Build::asan;
 
 int cases = 0;
 
@@ -47,16 +48,15 @@ bool same_bits(const Numbers& a, const Numbers& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
-/// Calls f in every order of blocks and threads: what it gives must have the same bits in each.
+/// Calls f in every order of blocks and threads, or a GPU's: what it gives must have the same bits in each.
 template <class F>
 Numbers in_each_order(Checks& checks, const F& f) {
   Numbers first;
   bool same = true;
-  for (const simt::Order order : {simt::Order::forward, simt::Order::reverse, simt::Order::shuffled}) {
-    const bool deferred = order == simt::Order::shuffled;
-    const simt::OptionsGuard guard({.order = order, .seed = 7, .deferred = deferred, .guard = true});
+  for (int turn = 0; turn < turns; ++turn) {
+    const Turn guard(turn);
     Numbers found = f();
-    if (order == simt::Order::forward) {
+    if (turn == 0) {
       first = std::move(found);
     } else {
       same = same && same_bits(found, first);
@@ -124,7 +124,7 @@ Expected expected(const Case& c, DType dtype) {
 
 void check_values(const Case& c, DType dtype, const Expected& e, Checks& checks) {
   for (const Layout layout : layouts) {
-    if (layout != Layout::contiguous && (this_build != Build::plain && dtype != DType::f32)) continue;
+    if (layout != Layout::contiguous && (sanitized && dtype != DType::f32)) continue;
     checks.run(optest::label(c, message("forward, layout ", static_cast<int>(layout)), dtype), [&] {
       DType got = dtype;
       const Tensors in = inputs(c, dtype, layout);
@@ -140,7 +140,7 @@ void check_values(const Case& c, DType dtype, const Expected& e, Checks& checks)
 
 void check_gradients(const Case& c, DType dtype, const Expected& e, Checks& checks) {
   for (const bool strided : {false, true}) {
-    if (strided && this_build != Build::plain && dtype != DType::f32) continue;
+    if (strided && sanitized && dtype != DType::f32) continue;
     checks.run(optest::label(c, strided ? "backward, strided" : "backward", dtype), [&] {
       const Tensors in = inputs(c, dtype, strided ? Layout::reversed : Layout::contiguous), out = c.run(in);
       Tensors seeds;
@@ -196,13 +196,13 @@ void check_sample(const Case& c, Checks& checks) {
   const bool from_f64 = autograd::is_cast(c.op) && !is_float(c.run(c.inputs(DType::f32))[0].dtype());
   if (!c.has_float_data() || from_f64) return check_moved(c, checks);
   for (const DType dtype : production) {
-    if (this_build != Build::plain && dtype == DType::f16) continue;  // the code of bf16
+    if (sanitized && dtype == DType::f16) continue;  // the code of bf16
     checks.run(optest::label(c, "reference", dtype), [&] {
       const Expected e = expected(c, dtype);
       check_values(c, dtype, e, checks);
       if (!c.op.backward) return;
       check_gradients(c, dtype, e, checks);
-      if (dtype == DType::f32 && c.op.info->twice && this_build == Build::plain) check_recorded(c, e, checks);
+      if (dtype == DType::f32 && c.op.info->twice && !sanitized) check_recorded(c, e, checks);
     });
   }
 }
@@ -218,58 +218,98 @@ void check_row(const OpSchema& op, optest::Report& report) {
   for (size_t i = 0; i < samples.size(); ++i) check_sample(Case(op, samples[i], static_cast<int>(i)), checks);
 }
 
-int run_table(const std::vector<std::string_view>& wanted) {
+void tell(const optest::Report& report) {
+  std::printf("%-24s %5d passed %3zu failed\n", report.op.c_str(), report.passed, report.failures.size());
+  const size_t shown = std::min<size_t>(report.failures.size(), 20);
+  for (size_t i = 0; i < shown; ++i) std::printf("    %s\n", report.failures[i].c_str());
+  std::fflush(stdout);
+}
+
+struct Asked {
+  std::string module;                  ///< empty: the one that is found
+  std::vector<std::string_view> rows;  ///< and "tensors", what lies beside the table; none: all
+  bool dry_run = false;                ///< nothing is run
+};
+
+int run_table(const Asked& asked) {
   int rows = 0, passed = 0, failed = 0;
   std::string lacking;
-  const auto tell = [&](const optest::Report& report) {
-    std::printf("%-24s %5d passed %3zu failed\n", report.op.c_str(), report.passed, report.failures.size());
-    const size_t shown = std::min<size_t>(report.failures.size(), 20);
-    for (size_t i = 0; i < shown; ++i) std::printf("    %s\n", report.failures[i].c_str());
-    std::fflush(stdout);
+  const auto add = [&](const optest::Report& report) {
+    tell(report);
     passed += report.passed;
     failed += static_cast<int>(report.failures.size());
   };
-  const auto is_wanted = [&](std::string_view name) {
-    return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+  const auto is_asked = [&](std::string_view name) {
+    return asked.rows.empty() || std::find(asked.rows.begin(), asked.rows.end(), name) != asked.rows.end();
   };
   const std::pair<const char*, void (*)(optest::Report&)> others[] = {
       {"tensors", check_device_tensors}, {"optimizers", check_optimizers}, {"bert", check_bert_steps}};
   for (const auto& [name, check] : others) {
-    if (!is_wanted(name)) continue;
+    if (!is_asked(name) || asked.dry_run) continue;
     optest::Report report{name, 0, {}};
     check(report);
-    tell(report);
+    add(report);
   }
   for (const OpSchema* op : registry()) {
+    if (!is_asked(op->info->name)) continue;
     if (!has_kernel(*op)) lacking += message(lacking.empty() ? "" : ", ", op->info->name);
-    if (!is_wanted(op->info->name)) continue;
+    ++rows;
+    if (asked.dry_run) continue;
     optest::Report report{std::string(op->info->name), 0, {}};
     check_row(*op, report);
-    tell(report);
-    ++rows;
+    add(report);
   }
-  if (simt::races_reported() > 0) std::printf("data races reported: %d\n", simt::races_reported());
-  failed += simt::races_reported();
-  std::printf("simt ops: %d rows, %zu kernels, %d cases, without a device function: %s; %d passed, %d failed\n", rows,
-              simt::kernels_launched(), cases, lacking.empty() ? "none" : lacking.c_str(), passed, failed);
-  return failed == 0 && passed > 0 ? 0 : 1;
+  if (races_reported() > 0) std::printf("data races reported: %d\n", races_reported());
+  failed += races_reported();
+  std::printf("%s ops: %d rows, %zu kernels, %d cases, without a device function: %s; %d passed, %d failed\n",
+              machine_name, rows, kernels_launched(), cases, lacking.empty() ? "none" : lacking.c_str(), passed,
+              failed);
+  return failed == 0 && lacking.empty() && rows + passed > 0 ? 0 : 1;
+}
+
+// False: the words are none that this program knows.
+bool read_words(int count, char** words, Asked& asked) {
+  for (int i = 1; i < count; ++i) {
+    if (std::strcmp(words[i], "--dry-run") == 0) {
+      asked.dry_run = true;
+      continue;
+    }
+    if (i + 1 == count) return false;
+    const std::string_view option = words[i++];
+    if (option == "--op") {
+      asked.rows.emplace_back(words[i]);
+    } else if (option == "--module") {
+      asked.module = words[i];
+    } else {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
 }  // namespace mixtape::simt_tests
 
-int main(int count, char** arguments) {
+int main(int count, char** words) try {
   using namespace mixtape;
-  std::vector<std::string_view> wanted;
-  for (int i = 1; i + 1 < count; i += 2) {
-    if (std::strcmp(arguments[i], "--op") == 0) wanted.emplace_back(arguments[i + 1]);
-  }
-  if (static_cast<int>(wanted.size()) * 2 + 1 != count) {
-    std::fprintf(stderr, "usage: %s [--op NAME]...\n", arguments[0]);
+  simt_tests::Asked asked;
+#if defined(MIXTAPE_SIMT_MODULE)
+  asked.module = MIXTAPE_SIMT_MODULE;
+  kernels::set_thread_count(1);  // the race detector does not see OpenMP's barriers
+#endif
+  if (!simt_tests::read_words(count, words, asked)) {
+    std::fprintf(stderr, "usage: %s [--module FILE] [--dry-run] [--op NAME]...\n", words[0]);
     return 2;
   }
-  kernels::set_thread_count(1);  // the race detector does not see OpenMP's barriers
-  simt::explain_faults();
-  load_device_module(MIXTAPE_SIMT_MODULE);
-  return simt_tests::run_table(wanted);
+  simt_tests::prepare_machine();
+  if (!asked.module.empty()) load_device_module(asked.module);
+  const int devices = device_count();  // looks for a module
+  if (!asked.dry_run && devices == 0) {
+    std::fprintf(stderr, "there is no device: mixtape doctor says what was looked for\n");
+    return 5;
+  }
+  return simt_tests::run_table(asked);
+} catch (const mixtape::Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }

@@ -22,6 +22,17 @@ namespace {
 // Of compute capability 9.0 (CUDA C++ Programming Guide, "Technical specifications per compute capability").
 constexpr unsigned most_threads = 1024, most_threads_z = 64, most_blocks_yz = 65535, most_blocks_x = 2147483647u;
 constexpr size_t shared_bytes_unasked = 48 * 1024, most_parameter_bytes = 32764;
+constexpr int runtime_version = 13000;
+
+// A planted fault for programs that compare: what comes back from the device has a wrong bit.
+bool damages_results() {
+  static const bool asked = std::getenv("MIXTAPE_SIMT_DAMAGE") != nullptr;
+  return asked;
+}
+bool has_device() {
+  static const bool there = !std::getenv("MIXTAPE_SIMT_NO_DEVICE");
+  return there;
+}
 
 struct Runtime {
   CUstream_st standard;
@@ -126,7 +137,21 @@ const char* cudaGetErrorString(cudaError_t status) {
 }
 cudaError_t cudaGetLastError() { return std::exchange(runtime().last, cudaSuccess); }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = has_device() ? 1 : 0;
+  if (has_device()) return cudaSuccess;
+  return refuse(cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version");
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* of, int device) {
+  if (device != 0 || !has_device()) return cudaErrorInvalidValue;
+  *of = {"device-on-CPU runner", arena_bytes, 9, 0};
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = has_device() ? runtime_version : 0;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = runtime_version;
   return cudaSuccess;
 }
 
@@ -151,7 +176,11 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   if (status != cudaSuccess) return status;
   // Who reads the target before it waited for the stream finds no number there.
   if (kind == cudaMemcpyDeviceToHost && options().deferred) std::memset(to, poison, bytes);
-  enqueue(stream, [to, from, bytes] { std::memcpy(to, from, bytes); });
+  const bool damage = kind == cudaMemcpyDeviceToHost && bytes > 0 && damages_results();
+  enqueue(stream, [to, from, bytes, damage] {
+    std::memcpy(to, from, bytes);
+    if (damage) static_cast<unsigned char*>(to)[bytes - 1] ^= 0x10;
+  });
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {

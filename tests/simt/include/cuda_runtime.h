@@ -130,6 +130,7 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
   cudaErrorNotReady = 600,
 };
 enum cudaMemcpyKind {
@@ -155,7 +156,16 @@ struct cudaLaunchConfig_t {
 /// In words; of the last refused launch, which limit it was over.
 const char* cudaGetErrorString(cudaError_t status);
 cudaError_t cudaGetLastError();
+/// One device; none, with the error of a machine without a driver, where the environment has MIXTAPE_SIMT_NO_DEVICE.
 cudaError_t cudaGetDeviceCount(int* count);
+struct cudaDeviceProp {
+  char name[256];
+  size_t totalGlobalMem;
+  int major, minor;
+};
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* of, int device);
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaMalloc(void** pointer, size_t bytes);
 cudaError_t cudaFree(void* pointer);
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream);
