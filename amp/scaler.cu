@@ -15,6 +15,7 @@ __global__ void begin_sweep_kernel(SweepRequest request) {
   const float loss = kernels::device::load(request.loss, request.dtype, 0);
   if (loss - loss != 0) request.memory->round.bad_loss = 1;
   const double scale = request.memory->state.scale.scale;
+  request.memory->round.scale = scale;
   kernels::device::store(request.seed, request.dtype, 0, static_cast<float>(scale));
   *request.factor = 1 / scale;
 }

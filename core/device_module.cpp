@@ -133,6 +133,16 @@ DeviceReport device_report() {
   return report;
 }
 
+std::string why_no_device(const DeviceReport& report) {
+  if (report.module.empty()) return "no module of device code was found (MIXTAPE_CUDA=ON builds it)";
+  if (!report.refusal.empty()) return report.refusal;
+  if (!report.has_facts) return "the module does not say what it found";
+  if (report.facts.status != 0) {
+    return message(report.facts.error, " (cudaGetDeviceCount: ", report.facts.status, ")");
+  }
+  return report.facts.count == 0 ? "CUDA sees no device" : "";
+}
+
 bool runs_on(const std::string& architectures, int major, int minor) {
   const int version = 10 * major + minor;
   size_t start = 0;

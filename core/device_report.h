@@ -32,6 +32,8 @@ struct DeviceReport {
 };
 /// Looks for a module as device_count() does, and loads it.
 DeviceReport device_report();
+/// Why there is no device, for people; empty when there is one.
+std::string why_no_device(const DeviceReport& report);
 
 /// Whether code for these architectures runs on a device (CUDA C++ Programming Guide, "Application compatibility"):
 /// machine code within a major version from its minor version on, PTX from its version on, and code whose name ends in

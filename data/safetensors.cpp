@@ -160,7 +160,7 @@ void write_safetensors(const std::function<void(std::span<const std::byte>)>& si
   sink(std::as_bytes(std::span(&length, 1)));
   sink(bytes_of(header));
   for (const auto& [name, tensor] : tensors) {
-    const Tensor plain = tensor.contiguous() ? tensor : copy_of(tensor);
+    const Tensor plain = to(tensor.contiguous() ? tensor : copy_of(tensor), {});
     const size_t bytes = static_cast<size_t>(plain.numel() * size_of(plain.dtype()));
     if (bytes > 0) sink(std::span(static_cast<const std::byte*>(plain.view().data), bytes));
   }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/factory.h"
 #include "core/parameter.h"
 #include "data/file.h"
 #include "data/safetensors.h"
@@ -136,7 +137,7 @@ Json config_json(const BertClassifier& model, const std::vector<std::string>& na
 NamedTensors weights_of(const BertClassifier& model) {
   NamedTensors tensors;
   for (const NamedTensor& parameter : model.parameters()) {
-    Tensor value = parameter.tensor.detach();
+    Tensor value = to(parameter.tensor.detach(), {});  // files are written on the CPU
     if (model.config().head == Head::sigmoid && parameter.name.starts_with("classifier.")) {
       value = ops::concat({zeros(value.shape(), value.dtype()), value}, 0);  // softmax([0, z]) = [1 - σ(z), σ(z)]
     }

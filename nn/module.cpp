@@ -21,6 +21,19 @@ void Module::to(Device device) const {
   for (const NamedTensor& parameter : parameters()) parameter.tensor.move_to(device);
 }
 
+Device Module::device() const {
+  const Tensor first = first_parameter();
+  return first ? first.device() : Device{};
+}
+
+Tensor Module::first_parameter() const {
+  if (!parameters_.empty()) return parameters_[0].tensor;
+  for (const Child& child : children_) {
+    if (const Tensor found = child.module->first_parameter()) return found;
+  }
+  return {};
+}
+
 Tensor Module::add_parameter(std::string name, Tensor value) {
   value.set_requires_grad();
   parameters_.push_back({std::move(name), value});

@@ -23,6 +23,7 @@ class Module {
   /// Moves all parameters, frozen ones too, under all their handles. Their gradients go. Before an optimizer is made:
   /// its states lie where the parameters do. Throws E-DEVICE where there is no such device.
   void to(Device device) const;
+  Device device() const;  ///< of its first parameter
 
  protected:
   Module() = default;
@@ -39,6 +40,7 @@ class Module {
     Module* module;
   };
   void collect(const std::string& prefix, NamedTensors& all) const;
+  Tensor first_parameter() const;
 
   std::string name_;
   NamedTensors parameters_;

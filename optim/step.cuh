@@ -118,6 +118,7 @@ inline __device__ void write_verdict(const Verdict& verdict, int gradients, cons
   StepRecord record;
   record.norm = ::sqrt(all.sum_of_squares);
   record.lr = verdict.lr ? *verdict.lr : 0;
+  record.scale = verdict.round ? verdict.round->scale : 1;
   record.nonfinite = !all.finite;
   record.result = result;
   *verdict.record = record;

@@ -39,6 +39,7 @@ struct RoundFlags {
   uint32_t skipped = 0;    ///< a step was, for an overflow
   uint32_t overflow = 0;   ///< somebody looked, and a gradient was not finite
   uint32_t gradients = 0;  ///< somebody looked, and there were some
+  double scale = 1;        ///< of the losses
 };
 
 /// What became of a step, or what a look found. A byte for each row of the table follows: 1, its gradient is not
@@ -46,6 +47,7 @@ struct RoundFlags {
 struct StepRecord {
   double norm = 0;                ///< of all true gradients together, as they were when somebody looked
   double lr = 0;                  ///< of the step
+  double scale = 1;               ///< of its losses
   uint64_t wanted = 0, lost = 0;  ///< UpdateCount of an applied step
   uint32_t nonfinite = 0;         ///< some gradient is not finite, before or after its multiplier
   StepResult result = StepResult::applied;

@@ -186,7 +186,7 @@ TEST_CASE("config: every built word of every choice is stored as itself") {
       ++words;
     }
   }
-  CHECK(words == 42);
+  CHECK(words == 43);
   const Config config = parse(
       "", {"model.head=softmax", "model.pooling=pooler", "optimizer.type=sgd", "trainer.lr_scheduler_type=constant",
            "trainer.eval_strategy=no", "data.padding=max_length", "device=cpu", "trainer.metric=accuracy"});

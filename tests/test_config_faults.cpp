@@ -213,7 +213,6 @@ const std::vector<Fault> unusable = {
      "E-CONFIG-MISSING",
      "2:15",
      {"tokenizer.vocab"}},
-    {with("\"device\": \"cuda\""), "E-CONFIG-NOT-BUILT", "2:11", {"not built yet", "\"auto\" or \"cpu\""}},
     {with("\"amp\": {\"opt_level\": \"O2\",\n\"policy\": \"native\"}"),
      "E-CONFIG-CONFLICT",
      "3:11",
@@ -293,7 +292,7 @@ TEST_CASE("config faults: what is not JSON is explained, and what is understood 
   check_faults(not_json);
 }
 
-TEST_CASE("config faults: what is missing, not built yet, or contradicts itself") { check_faults(unusable); }
+TEST_CASE("config faults: what is missing, or contradicts itself") { check_faults(unusable); }
 
 TEST_CASE("config faults: all at once, unknown keys first, and each mistake once") {
   const std::string text =

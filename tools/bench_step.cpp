@@ -72,13 +72,19 @@ double optimizer_bytes(const optim::Optimizer& optimizer) {
   return static_cast<double>(bytes);
 }
 
+std::unique_ptr<models::BertClassifier> moved(std::unique_ptr<models::BertClassifier> model,
+                                              const config::Config& config, trainer::Progress& progress) {
+  model->to(trainer::device_of(config, progress));
+  return model;
+}
+
 class Bench {
  public:
   Bench(const config::Config& config, const StepBench& options, int64_t vocab_size)
       : config_(config),
         options_(options),
         composed_(composed_rows(options.composed)),
-        model_(trainer::make_model(config, vocab_size, {"0", "1"}, progress_)),
+        model_(moved(trainer::make_model(config, vocab_size, {"0", "1"}, progress_), config, progress_)),
         step_(config, *model_),
         batches_(options, trainer::padding_of(config.data), model_->config().bert.vocab_size, model_->label_dtype()) {}
 
@@ -163,7 +169,7 @@ class Bench {
 
   void infer(int64_t i, Profile* profile) {
     if (profile != nullptr) profile->phase(Profile::batch);
-    const data::Batch batch = batches_.batch(i);
+    const data::Batch batch = data::to(batches_.batch(i), model_->device());
     if (profile != nullptr) profile->phase(Profile::tape);
     const NoGradGuard no_grad;
     const amp::Autocast autocast(step_.precision().rule);

@@ -65,20 +65,11 @@ std::string driver(const config::MachineInfo& machine) {
 }
 
 /// Why everything runs on the CPU; empty when a device can be used.
-std::string why_no_device(const Facts& facts) {
-  const DeviceReport& device = facts.device;
-  const std::string cpu = "everything runs on the CPU: ";
-  if (device.module.empty()) {
-    return message(cpu, "no module of device code was found (MIXTAPE_CUDA=ON builds it); ", driver(facts.machine));
-  }
-  if (!device.refusal.empty()) return cpu + device.refusal;
-  if (!device.has_facts) return cpu + "the module does not say what it found";
-  const DeviceFacts& found = device.facts;
-  if (found.status != 0) {
-    return message(cpu, found.error, " (cudaGetDeviceCount: ", found.status, "); ", driver(facts.machine));
-  }
-  if (found.count == 0) return message(cpu, "CUDA sees no device; ", driver(facts.machine));
-  return "";
+std::string why_cpu_alone(const Facts& facts) {
+  const std::string why = why_no_device(facts.device);
+  if (why.empty()) return "";
+  const bool is_driver_asked = facts.device.module.empty() || facts.device.has_facts;
+  return message("everything runs on the CPU: ", why, is_driver_asked ? "; " + driver(facts.machine) : "");
 }
 
 std::string name_of(const DeviceFacts& facts, int i) {
@@ -96,7 +87,7 @@ std::string name_of(const DeviceFacts& facts, int i) {
 /// One line for each thing that was found, the first of which names it.
 std::string cuda(const Facts& facts) {
   const DeviceReport& device = facts.device;
-  const std::string why = why_no_device(facts);
+  const std::string why = why_cpu_alone(facts);
   std::string out;
   const auto add = [&](const std::string& text) { out += line(out.empty() ? "cuda" : "", text); };
   if (!why.empty()) add(why);
@@ -154,7 +145,7 @@ Json limit(int64_t value) { return value > 0 ? Json(value) : Json(); }
 
 Json cuda_as_json(const Facts& facts) {
   const DeviceReport& device = facts.device;
-  const std::string why = why_no_device(facts);
+  const std::string why = why_cpu_alone(facts);
   const auto text = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
   Json devices = Json::array();
   for (int i = 0; i < device.facts.count; ++i) {

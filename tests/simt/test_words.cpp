@@ -122,4 +122,31 @@ TEST_CASE("work of a stream waits for whoever waits for it, and only for that st
 }
 #endif
 
+TEST_CASE("an event is ready when its stream has come to it, and a wait is counted") {
+  void* pinned = nullptr;
+  cudaEvent_t event = nullptr;
+  REQUIRE(cudaMallocHost(&pinned, sizeof(float)) == cudaSuccess);
+  REQUIRE(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);
+  const DeviceBytes room(nullptr, sizeof(float));
+  CHECK(cudaEventQuery(event) == cudaSuccess);  // nothing was recorded
+  {
+    const simt::OptionsGuard guard({.deferred = true, .guard = true});
+    *static_cast<float*>(pinned) = 3;
+    const int64_t waited = simt::waits();
+    CHECK(cudaMemcpyAsync(room.data(), pinned, sizeof(float), cudaMemcpyHostToDevice, nullptr) == cudaSuccess);
+    CHECK(cudaEventRecord(event, nullptr) == cudaSuccess);
+    CHECK(cudaEventQuery(event) == cudaErrorNotReady);
+    CHECK(simt::waits() == waited);
+    CHECK(cudaDeviceSynchronize() == cudaSuccess);
+    CHECK(cudaEventQuery(event) == cudaSuccess);
+    CHECK(simt::waits() == waited + 1);
+  }
+  float value = 0;
+  const std::vector<char> bytes = room.read();
+  std::memcpy(&value, bytes.data(), sizeof value);
+  CHECK(value == 3);
+  cudaEventDestroy(event);
+  cudaFreeHost(pinned);
+}
+
 }  // namespace mixtape::simt_tests

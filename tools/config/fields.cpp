@@ -333,8 +333,9 @@ const std::vector<Block> table = {
   {"", {
     {.name = "device", .type = Type::choice, .slot = slot<&Config::device>(),
      .choices = {{.value = "auto"}, {.value = "cpu"},
-                 {.value = "cuda", .synonyms = {"gpu", "cuda:0"}, .not_built = "the CUDA device"}},
-     .synonyms = {"gpu", "use_cuda", "no_cuda", "accelerator"}, .doc = "Where to compute; auto takes the CPU."},
+                 {.value = "cuda", .synonyms = {"gpu", "cuda:0"}}},
+     .synonyms = {"gpu", "use_cuda", "no_cuda", "accelerator"},
+     .doc = "Where to compute; auto takes a GPU where there is one that this build can use, else the CPU."},
     {.name = "threads", .type = Type::integer, .slot = slot<&Config::threads>(), .range = between(0, 1024),
      .synonyms = {"num_threads", "n_threads", "omp_num_threads", "cores", "workers"},
      .doc = "Threads; 0: all cores. Another number may change the last bits of a library's matrix product, and with "

@@ -29,7 +29,7 @@ Metrics evaluate(const models::BertClassifier& model, const data::EncodedTexts& 
   Confusion confusion(model.config().num_labels);
   double loss_sum = 0;
   for (const std::vector<int64_t>& rows : data::plan_sorted(texts.lengths(), options.batch_size)) {
-    const data::Batch batch = data::collate(texts, rows, collate);
+    const data::Batch batch = data::to(data::collate(texts, rows, collate), model.device());
     const Tensor logits = model.logits(batch, false);
     const double count = static_cast<double>(batch.rows);
     loss_sum += model.loss_of(logits, batch.labels, count).item() * count;

@@ -38,7 +38,7 @@ std::string hash_of_file(const std::string& path) {
 std::string hash_of_tensors(const NamedTensors& tensors) {
   Hash hash;
   for (const NamedTensor& entry : tensors) {
-    const Tensor dense = entry.tensor.contiguous() ? entry.tensor : copy_of(entry.tensor);
+    const Tensor dense = to(entry.tensor.contiguous() ? entry.tensor : copy_of(entry.tensor), {});
     hash.add(message(entry.name, "\n", name_of(dense.dtype()), dense.shape().str(), "\n"));
     const size_t bytes = static_cast<size_t>(dense.numel() * size_of(dense.dtype()));
     hash.add(std::span(static_cast<const std::byte*>(dense.view().data), bytes));

@@ -20,7 +20,7 @@ void ProfiledStep::take(uint64_t seed, const std::function<data::Batch()>& next,
   };
   phase(Profile::batch, false);
   const RngGuard rng({.seed = seed, .stream = rng_stream::dropout, .step = static_cast<uint32_t>(++steps_)});
-  const data::Batch batch = next();
+  const data::Batch batch = data::to(next(), model_.device());
   phase(Profile::tape, false);
   const Tensor loss = [&] {
     const amp::Autocast autocast(precision_.rule);

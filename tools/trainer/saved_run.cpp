@@ -47,6 +47,7 @@ SavedRun::SavedRun(const std::string& dir, const std::string& dtype, Progress& p
   model_ = load_saved_model(run.best(), info);
   activity.done(0);
   store_parameters(config_, *model_);
+  model_->to(device_of(config_, progress));
   rule_ = make_precision(config_).rule;
 }
 
@@ -57,7 +58,8 @@ std::vector<Prediction> SavedRun::predict(const std::vector<std::string>& texts)
   for (const std::string& text : texts) encoded.append(tokenizer_->encode(text));
   std::vector<int64_t> rows(texts.size());
   std::iota(rows.begin(), rows.end(), int64_t{0});
-  const Tensor logits = model_->logits(data::collate(encoded, rows, {.padding = data::Padding::packed}), false);
+  const data::Batch batch = data::collate(encoded, rows, {.padding = data::Padding::packed});
+  const Tensor logits = model_->logits(data::to(batch, model_->device()), false);
   const std::vector<int64_t> labels = predicted_classes(*model_, logits);
   std::vector<std::vector<double>> probabilities = model_->probabilities(logits);
   std::vector<Prediction> out;

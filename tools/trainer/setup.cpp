@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "amp/parameters.h"
+#include "core/device_module.h"
+#include "core/device_report.h"
 #include "core/error.h"
 #include "models/pretrained.h"
 #include "optim/adamw.h"
@@ -185,6 +187,24 @@ amp::Policy policy_of(const config::AmpConfig& section) {
 }
 
 }  // namespace
+
+Device device_of(const config::Config& config, Progress& progress) {
+  if (config.device == config::DeviceChoice::cpu) return {};
+  const bool must = config.device == config::DeviceChoice::cuda;
+  if (device_count() > 0) {
+    const Device device{DeviceKind::cuda, 0};
+    if (!must) progress.note(message("device: auto takes ", mixtape::name_of(device)));
+    return device;
+  }
+  const std::string why = why_no_device(device_report());
+  if (must) {
+    fail(ErrorKind::config, "E-CONFIG-DEVICE",
+         message("device = \"cuda\" (", config.origin("device").text(), "), but ", why,
+                 ": take device = \"auto\" or \"cpu\", or see what mixtape doctor finds. nothing was started."));
+  }
+  progress.detail("device: auto takes the CPU: " + why);
+  return {};
+}
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const config::Config& config, const NamedTensors& parameters) {
   std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(config.optimizer, parameters);

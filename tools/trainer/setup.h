@@ -29,6 +29,10 @@ void take_from_pretrained(config::Config& config);
 std::unique_ptr<models::BertClassifier> make_model(const config::Config& config, int64_t vocab_size,
                                                    const std::vector<std::string>& class_names, Progress& progress);
 
+/// Where `device` wants a run to compute. `auto` says why when a module for devices is there and cannot be used. Throws
+/// E-CONFIG-DEVICE (config) with what was found where `cuda` is asked for and not there.
+Device device_of(const config::Config& config, Progress& progress);
+
 /// The encoder's sizes: config.json of the pretrained directory, or BERT-base; either way what somebody wrote wins.
 models::BertConfig bert_config(const config::Config& config, int64_t vocab_size);
 

@@ -117,10 +117,12 @@ TrainResult start(config::Config config, const std::string& dir, const TrainOpti
     recovery = look_for_run(dir, progress);
   else
     RunDir::check(dir, options.force);
+  const Device device = device_of(config, progress);
   Inputs inputs = read_inputs(config, dir, progress);
   const std::string start_weights = hash_of_tensors(inputs.model->parameters());
   Trajectory trajectory = trajectory_of(config, start_weights);
   const Json about = run_json(config, *inputs.model, start_weights, trajectory);
+  inputs.model->to(device);
   Trainer trainer({.config = config,
                    .tokenizer = inputs.tokenizer,
                    .model = *inputs.model,

@@ -87,9 +87,15 @@ const data::Window& Trainer::next_window(const Epoch& epoch) const {
 void Trainer::train_epoch() {
   const Epoch epoch = current_epoch();
   do {
-    end_step(train_step(epoch, next_window(epoch)));
+    take_step(epoch, next_window(epoch));
     between_steps();
   } while (result_.steps % plan_.steps_per_epoch != 0 && !finished());
+}
+
+void Trainer::take_step(const Epoch& epoch, const data::Window& window) {
+  if (!learns_later()) return end_step(train_step(epoch, window));
+  enqueue_step(epoch, window);
+  if (answers_are_due()) settle_steps();
 }
 
 /// The same batches run again, with the same masks, until their gradients fit or the scale falls no further.
@@ -114,19 +120,26 @@ bool Trainer::is_tried_again(const StepReport& report) {
          (falls(&scaler_) || std::any_of(others_.begin(), others_.end(), falls));
 }
 
-StepReport Trainer::make_gradients(const Epoch& epoch, const data::Window& window) {
-  StepReport report{.step = result_.steps + 1,
-                    .updates = schedule_.updates(),
-                    .epoch = epoch.number + 1,
-                    .lr = schedule_.lr(),
-                    .loss_scale = scaler_.scale()};
+StepReport Trainer::begin_step(const Epoch& epoch, const data::Window& window) {
   window_items_ = static_cast<double>(rows_of(epoch.batches, window));
+  return {.step = result_.steps + 1, .epoch = epoch.number + 1};
+}
+
+data::Batch Trainer::begin_micro_step(const Epoch& epoch, const data::Window& window, int64_t step, int64_t micro) {
+  coordinates_ = {.seed = static_cast<uint64_t>(options_.seed),
+                  .stream = rng_stream::dropout,
+                  .step = static_cast<uint32_t>(step),
+                  .micro_step = static_cast<uint32_t>(micro)};
+  return data::to(loader_.batch(epoch.batches, static_cast<size_t>(window.first + micro)), model().device());
+}
+
+StepReport Trainer::make_gradients(const Epoch& epoch, const data::Window& window) {
+  StepReport report = begin_step(epoch, window);
+  report.updates = schedule_.updates();
+  report.lr = schedule_.lr();
+  report.loss_scale = scaler_.scale();
   for (int64_t micro = 0; micro < window.count; ++micro) {
-    const data::Batch batch = loader_.batch(epoch.batches, static_cast<size_t>(window.first + micro));
-    coordinates_ = {.seed = static_cast<uint64_t>(options_.seed),
-                    .stream = rng_stream::dropout,
-                    .step = static_cast<uint32_t>(report.step),
-                    .micro_step = static_cast<uint32_t>(micro)};
+    const data::Batch batch = begin_micro_step(epoch, window, report.step, micro);
     on_batch(batch);
     const Tensor loss = forward(batch);
     report.loss += loss.item();
@@ -183,15 +196,19 @@ Tensor Trainer::forward(const data::Batch& batch) const {
 }
 
 void Trainer::end_step(const StepReport& report) {
-  result_.steps = report.step;
+  count_step(report);
+  end_round(report.step);
+  scalers_before_.reset();
+}
+
+void Trainer::count_step(const StepReport& report) {
+  result_.steps = std::max(result_.steps, report.step);
   result_.updates = report.updates;
   result_.tokens += report.tokens;
   result_.seconds += report.seconds;
   if (!report.nonfinite.empty()) ++result_.skipped;
   if (report_) report_->step(report);
   on_step(report);
-  end_round(report.step);
-  scalers_before_.reset();
 }
 
 /// The scales move, and the step goes on: it is none of those that amp.max_consecutive_skips counts yet.
@@ -210,6 +227,7 @@ void Trainer::end_round(int64_t step) {
     }
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::diverged) throw;
+    settle_steps();
     const std::string began = culprit_.empty() ? "" : "\n  the first tensor that was not finite: " + culprit_;
     if (report_) report_->diverged(step, error.what() + began);
     throw Error(error.kind(), error.code(), error.what() + began);
@@ -220,6 +238,7 @@ void Trainer::between_steps() {
   if (evaluated_at_ != result_.steps && evaluation_is_due()) evaluate_on_val();
   if (finished()) report_->write_last_step();
   const bool asked = parts_.signals != nullptr && parts_.signals->take_save_request();
+  if (asked) settle_steps();
   if (save_is_due() || (asked && !is_saved())) save();
   if (parts_.signals != nullptr) parts_.signals->poll();
 }

@@ -152,15 +152,35 @@ class Trainer {
   Epoch current_epoch() const;
   const data::Window& next_window(const Epoch& epoch) const;
   void train_epoch();
+  void take_step(const Epoch& epoch, const data::Window& window);
   StepReport train_step(const Epoch& epoch, const data::Window& window);
   StepReport attempt_step(const Epoch& epoch, const data::Window& window);
+  StepReport begin_step(const Epoch& epoch, const data::Window& window);
+  data::Batch begin_micro_step(const Epoch& epoch, const data::Window& window, int64_t step, int64_t micro);
   StepReport make_gradients(const Epoch& epoch, const data::Window& window);
   bool is_tried_again(const StepReport& report);
   std::vector<amp::ScalerState> scaler_states() const;
   void end_step(const StepReport& report);
   void end_attempt();
+  void count_step(const StepReport& report);
   void end_round(int64_t step);
   void between_steps();
+
+  // trainer_there.cpp: on a device the host enqueues steps and learns later what became of them
+  struct Waiting {
+    StepReport report;  // what the host knows
+    int64_t epoch;
+    data::Window window;
+    std::vector<Tensor> losses;
+    optim::GradientNorm norm;
+    optim::Outcome outcome;
+  };
+  bool learns_later() const;
+  void enqueue_step(const Epoch& epoch, const data::Window& window);
+  bool answers_are_due() const;
+  void settle_steps();
+  StepReport report_of(const Waiting& step) const;
+  std::string culprit_of(const Waiting& step);
   bool evaluation_is_due() const;
   void evaluate_on_val();
   bool is_better(const Metrics& metrics) const;
@@ -200,6 +220,8 @@ class Trainer {
   RngCoordinates coordinates_;                                   // of the running micro-step
   std::optional<std::vector<amp::ScalerState>> scalers_before_;  // a step that is going on: where it began
   int64_t evaluated_at_ = 0, evaluations_since_best_ = 0;
+  std::vector<Waiting> waiting_;  // steps that were enqueued
+  double waiting_since_ = 0;
   std::string culprit_;  // of the first loss that was not finite in a row of such
   TrainResult result_;
 

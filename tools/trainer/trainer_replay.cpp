@@ -13,9 +13,10 @@ void Trainer::replay(int64_t steps) {
   while (result_.steps < steps) {
     const Epoch epoch = current_epoch();
     do {
-      end_step(train_step(epoch, next_window(epoch)));
+      take_step(epoch, next_window(epoch));
     } while (result_.steps < steps && result_.steps % plan_.steps_per_epoch != 0);
   }
+  settle_steps();
 }
 
 StepReport Trainer::try_step(double scale) {

@@ -251,6 +251,7 @@ void Trainer::restore_best(const RunDir& dir, const RunState::Best& best) {
 
 TrainResult Trainer::interrupted(int signal) {
   optimizer().clear_gradients();
+  settle_steps();
   result_.interrupted_by = signal;
   const std::string who = name_of_signal(signal);
   if (result_.steps == 0) {
