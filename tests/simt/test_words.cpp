@@ -120,7 +120,6 @@ TEST_CASE("work of a stream waits for whoever waits for it, and only for that st
   check_cuda(cudaStreamDestroy(one), "stream");
   check_cuda(cudaStreamDestroy(other), "stream");
 }
-#endif
 
 TEST_CASE("an event is ready when its stream has come to it, and a wait is counted") {
   void* pinned = nullptr;
@@ -148,5 +147,6 @@ TEST_CASE("an event is ready when its stream has come to it, and a wait is count
   cudaEventDestroy(event);
   cudaFreeHost(pinned);
 }
+#endif
 
 }  // namespace mixtape::simt_tests
