@@ -19,6 +19,11 @@ PROGRAM = sys.argv.pop() if len(sys.argv) > 1 and pathlib.Path(sys.argv[-1]).is_
 FAKE = """#!{python}
 import json, pathlib, sys
 here = pathlib.Path({folder!r})
+if sys.argv[1:] == ["--version"]:
+    sys.exit(print("mixtape 9.9"))
+if sys.argv[1] == "doctor":
+    print(json.dumps({{"processor": {{"cores": 7}}}}))
+    sys.exit()
 with open(here / "log", "a") as log:
     log.write(" ".join(sys.argv[1:]) + "\\n")
 value = lambda name: sys.argv[sys.argv.index(name) + 1] if name in sys.argv else ""
@@ -53,7 +58,8 @@ class Script(unittest.TestCase):
         with redirect_stdout(out), redirect_stderr(err):
             try:
                 code = importlib.import_module(script).main([f"--program={program or self.folder / 'mixtape'}", f"--json={self.json}",
-                                                             "--threads=2", *words])
+                                                             *([] if words[-1:] == ("default threads",) else ["--threads=2"]),
+                                                             *(word for word in words if word != "default threads")])
             except SystemExit as ended:
                 code = ended.code
         self.out, self.err = out.getvalue(), err.getvalue()
@@ -102,8 +108,33 @@ class Checks(Script):
         self.assertEqual({line.split("amp.dtype=")[1].split()[0] for line in self.log()}, {"bf16"})
         for words in (["--rows", "bit"], ["--rows", ""], ["--steps", "0"], ["--runs", "x"], ["--program=/nowhere"]):
             self.assertEqual((self.call("bench_checks", *words), self.out), (2, ""), words)
+        self.assertEqual((self.call("bench_checks", "--list", "--rows", "nonsense"), self.out), (2, ""))
+        self.assertEqual((self.call("bench_checks", "--list", "--rows", "bits-f32-8x512"), self.out), (0, "bits-f32-8x512\n"))
         self.answer("sys.exit(4)")
         self.assertEqual(self.call("bench_checks", "--rows", "bits-f32-16x32"), 1)
+
+    def test_threads_are_those_that_the_program_may_use(self):
+        self.assertEqual(self.call("bench_checks", "--rows", "bits-f32-16x32", "default threads"), 0, self.err)
+        self.assertIn("--set threads=7", self.log()[0])
+
+    def test_what_cannot_be_written_or_is_not_ours_is_told_before_anything_is_measured(self):
+        folder = self.folder / "there"
+        folder.mkdir()
+        for script in ("bench_checks", "bench_waterfall"):
+            self.assertEqual((self.call(script, f"--json={folder}"), self.out), (5, ""))
+            self.assertIn(f"{folder}: a folder", self.err)
+            for program in ("/bin/true", "/bin/false", "/bin/echo"):
+                self.assertEqual((self.call(script, program=program), self.out), (2, ""), program)
+                self.assertIn("--program FILE", self.err)
+        self.assertFalse((self.folder / "log").exists())
+        self.assertEqual([path.name for path in self.folder.iterdir() if path.suffix == ".part"], [])
+
+    def test_a_folder_that_comes_later_leaves_nothing_behind(self):
+        self.answer("here.joinpath('out.json').mkdir(exist_ok=True)")
+        self.assertEqual(self.call("bench_checks", "--rows", "bits-f32-16x32"), 5)
+        self.assertIn(f"{self.json}: ", self.err)
+        self.assertFalse(self.json.with_name("out.json.part").exists())
+        self.json.rmdir()
 
     @unittest.skipUnless(PROGRAM, "no program was named")
     def test_the_real_program(self):

@@ -234,6 +234,10 @@ class BenchPeer(unittest.TestCase):
         self.assertEqual(self.call("--list"), 0)
         self.assertEqual(list(dict.fromkeys(line.split()[0] for line in self.out.splitlines())), [row.name for row in ROWS])
         self.assertEqual(bench_peer.select(["all"]), ROWS)
+        self.assertEqual((self.call("--list", "--rows", "nonsense"), self.out), (2, ""))
+        self.assertIn("no row is called 'nonsense'", self.err)
+        self.assertEqual(self.call("--list", "--rows", "own"), 0)
+        self.assertEqual({line.split()[0] for line in self.out.splitlines()}, {"own-16x64", "own-8x512"})
 
     def test_usage(self):
         for words in (["--rows", "bert"], ["--rows", ""], ["--runs", "0"], ["--threads", "two"], ["--row", "tiny"], ["x"],
@@ -241,6 +245,12 @@ class BenchPeer(unittest.TestCase):
             self.assertEqual((self.call(*words), self.out), (2, ""), words)
         self.assertIn("--peers DIR", self.err)
         self.assertEqual(self.call("--rows", "tiny", "--json", "/nowhere/x.json"), 5)
+        self.assertEqual((self.call("--rows", "tiny", f"--json={self.folder}"), self.out), (5, ""))
+        self.assertIn(f"{self.folder}: a folder", self.err)
+        for program in ("/bin/true", "/bin/echo"):  # not even the peer's environment is begun
+            self.assertEqual(self.call("--rows", "tiny", f"--program={program}", f"--env={self.folder / 'new'}"), 2)
+            self.assertIn("is no mixtape", self.err)
+        self.assertFalse((self.folder / "new").exists())
         self.assertFalse((self.folder / "log").exists(), "said before anything is measured")
 
     def test_a_program_that_fails(self):

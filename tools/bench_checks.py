@@ -82,7 +82,7 @@ def attention_share(run):
 def parse(words):
     parser = parser_of("tools/bench_checks", __doc__)
     parser.add_argument("--rows", metavar="A,B", help="names, or their first parts (bits, growth-f32), instead of all")
-    parser.add_argument("--list", action="store_true", help="only list the rows")
+    parser.add_argument("--list", action="store_true", help="only list the rows (those of --rows, else all)")
     parser.add_argument("--quick", action="store_true", help="a tiny model at tiny shapes, in seconds; growth is not judged")
     parser.add_argument("--steps", type=count, metavar="N", help="measured steps a run (5)", default=5)
     parser.add_argument("--runs", type=count, metavar="N", help="of each longer shape of growth (3; 1 with --quick)")
@@ -93,10 +93,10 @@ def parse(words):
 
 def check(options):
     rows = rows_of(options.quick)
-    if options.list:
-        print("\n".join(rows))
-        return 0
     wanted = select(rows, options.rows.split(",")) if options.rows is not None else rows
+    if options.list:
+        print("\n".join(wanted))
+        return 0
     check_program(options)
     name, has_bf16 = cpu()
     checks, results = Checks(options), []

@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 
-from bench_peer_rows import DEFAULT, LONGEST, ROWS, Texts, select
+from bench_peer_rows import DEFAULT, LONGEST, Texts, select
 from bench_programs import FAILED, IO, NO_BF16, ROOT, USAGE, Failure, check_program, count, cpu, end_with, environment, \
     parser_of, path, run, run_json, say, write_json
 
@@ -167,8 +167,8 @@ def runnable(rows, named, has_bf16):
     return kept, skipped
 
 
-def list_rows():
-    for row in ROWS:
+def list_rows(rows):
+    for row in rows:
         for c in row.criteria():
             targets = "no target" if c.must is None else f"must {'<=' if c.at_most else '>='} {c.must:<5g} goal {c.goal:g}"
             print(f"{row.name:<20} {c.what:<14} {targets}")
@@ -178,7 +178,7 @@ def parse(words):
     parser = parser_of("tools/bench_peer", __doc__)
     default_env = os.environ.get("MIXTAPE_TORCH_ENV") or ROOT / "downloads" / "torch"
     parser.add_argument("--rows", metavar="A,B", help="names, or their first parts (tiny, own, tweets), or all, instead of: " + ", ".join(DEFAULT))
-    parser.add_argument("--list", action="store_true", help="only list the rows and their targets")
+    parser.add_argument("--list", action="store_true", help="only list the rows (those of --rows, else all) and their targets")
     parser.add_argument("--quick", action="store_true", help="one pair a row, a fifth of the steps (two at least)")
     parser.add_argument("--runs", type=count, metavar="N", help="undisturbed pairs a row (3; 1 with --quick)")
     parser.add_argument("--peers", type=path, metavar="DIR", default=ROOT.parent / "shared/peers", help="where torch_step.py is (%(default)s)")
@@ -190,13 +190,18 @@ def parse(words):
     return options
 
 
-def chosen_rows(options, has_bf16):
-    """(rows, what is skipped and why)"""
-    named = [word for word in options.rows.split(",") if word] if options.rows is not None else DEFAULT
+def named_rows(options, otherwise):
+    """(the words of --rows, their rows)"""
+    named = [word for word in options.rows.split(",") if word] if options.rows is not None else otherwise
     try:
-        rows = select(named)
+        return named, select(named)
     except ValueError as error:
         raise Failure(USAGE, str(error)) from None
+
+
+def chosen_rows(options, has_bf16):
+    """(rows, what is skipped and why)"""
+    named, rows = named_rows(options, DEFAULT)
     check_program(options)
     if any(row.peer == "torch" for row in rows) and not (options.peers / "torch_step.py").is_file():
         raise Failure(USAGE, f"{options.peers / 'torch_step.py'} is not there; name its folder: --peers DIR")
@@ -220,7 +225,7 @@ def measure(options, rows, folder):
 
 def compare(options):
     if options.list:
-        list_rows()
+        list_rows(named_rows(options, ["all"])[1])
         return 0
     name, has_bf16 = cpu()
     rows, skipped = chosen_rows(options, has_bf16)

@@ -90,17 +90,31 @@ def cpu():
 
 def write_json(path, content):
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content, indent=1) + "\n")
-    part.replace(path)
+    try:
+        part.write_text(json.dumps(content, indent=1) + "\n")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise Failure(IO, f"{path}: {error.strerror}") from None
 
 
 def check_program(options):
-    """Before an hour of measuring, not after it."""
+    """Before an hour of measuring, not after it. Settles the threads, too."""
     if not options.program.is_file():
         raise Failure(USAGE, f"{options.program} is not there; build it (cmake --preset release && cmake --build --preset release) "
                              "or name it: --program FILE")
+    try:
+        version = run([options.program, "--version"])
+    except Failure as failure:
+        raise Failure(USAGE, f"{failure}\nIt is no mixtape; name ours: --program FILE") from None
+    if not version.startswith("mixtape "):
+        raise Failure(USAGE, f"{options.program} is no mixtape (--version does not say so); name ours: --program FILE")
+    if options.json and options.json.is_dir():
+        raise Failure(IO, f"{options.json}: a folder; --json takes the name of a file")
     if options.json and not os.access(options.json.parent, os.W_OK):
         raise Failure(IO, f"{options.json.parent}: no folder that can be written to")
+    if options.threads is None:
+        options.threads = run_json([options.program, "doctor", "--json"], None, "processor")["processor"]["cores"]
 
 
 def path(word):
@@ -116,7 +130,7 @@ def count(word):
 def parser_of(prog, doc):
     """With the options that all these scripts have."""
     parser = argparse.ArgumentParser(prog=prog, description=doc, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=count, metavar="N", default=len(os.sched_getaffinity(0)), help="of each program (the usable cores)")
+    parser.add_argument("--threads", type=count, metavar="N", help="of each program (the cores that affinity and cgroup allow)")
     parser.add_argument("--json", type=path, metavar="FILE", help="all single figures, versions and the CPU")
     parser.add_argument("--program", type=path, metavar="FILE", default=ROOT / "build/release/bin/mixtape", help="ours (%(default)s)")
     return parser
