@@ -117,7 +117,7 @@ void check_kind(Checks& checks, const Kind& kind, DType dtype, Rounding rounding
     if (rounds_as_here) {
       checks.expect(same(device.bits, host.bits), "other bits than the CPU's");
     } else {
-      checks.within(device.bits, host.bits, Numbers(host.bits.size(), 8 * optest::eps(dtype)), 1e300);
+      checks.within(device.bits, host.bits, Numbers(host.bits.size(), 8 * eps(dtype)), 1e300);
     }
     checks.expect(device.nonfinite == host.nonfinite, "other parameters are not finite than on the CPU");
     Numbers bound;
