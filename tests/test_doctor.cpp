@@ -2,7 +2,10 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "core/device_report.h"
+#include "core/machine.h"
 #include "tests/tiny_run.h"
 #include "tools/config/build_info.h"
 
@@ -25,6 +28,7 @@ class Machine {
     folder_.write(name, text);
     return *this;
   }
+  std::string path() const { return folder_.path(); }
   MachineInfo read() const { return machine_info(folder_.path()); }
 
  private:
@@ -194,7 +198,65 @@ TEST_CASE("doctor: which devices a module has code for") {
 
 TEST_CASE("doctor: OMP_NUM_THREADS is shown with its effect") {
   const ProgramResult result = run_program("doctor", "", "OMP_NUM_THREADS=3");
+#if defined(__SANITIZE_THREAD__)
+  CHECK(contains(result.out, "\nthreads           1 (OMP_NUM_THREADS=3)\n"));
+#else
   CHECK(contains(result.out, "\nthreads           3 (OMP_NUM_THREADS=3)\n"));
+#endif
+}
+
+TEST_CASE("threads 0: the cores that affinity and the cgroup leave, unless OMP_NUM_THREADS says another number") {
+  CHECK(usable_cores(Machine().file("proc/self/cgroup", "0::/\n").path()) == affinity_cores());
+  Machine second;
+  second.file("proc/self/cgroup", "0::/run\n").file("sys/fs/cgroup/run/cpu.max", "50000 100000\n");
+  CHECK(usable_cores(second.path()) == 1);
+  second.file("sys/fs/cgroup/run/cpu.max", "999900000 100000\n");  // more than there is limits nothing
+  CHECK(usable_cores(second.path()) == affinity_cores());
+  Machine first;
+  first.file("proc/self/cgroup", "3:cpu,cpuacct:/a\n").file("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  first.file("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "100001\n");
+  CHECK(usable_cores(first.path()) == std::min(2, affinity_cores()));  // rounded up
+}
+
+#if !defined(__SANITIZE_THREAD__)
+TEST_CASE("threads 0 of a run in a cgroup, with affinity, and with OMP_NUM_THREADS") {
+  const std::string step =
+      "bench step --json --no-floor --batch 1 --seq 2 --steps 1 --warmup 0 --set model.config.num_hidden_layers=1 "
+      "--set "
+      "model.config.hidden_size=16 --set model.config.num_attention_heads=2 --set model.config.intermediate_size=16";
+  const auto threads = [&](const std::string& before, const std::string& more = "") -> int64_t {
+    const ProgramResult result = run_program(step + more, "", before);
+    CAPTURE(result.err);
+    REQUIRE(result.exit_code == 0);
+    return nlohmann::json::parse(result.out).at("threads");
+  };
+  CHECK(threads("env -u OMP_NUM_THREADS") == usable_cores());
+  CHECK(threads("env -u OMP_NUM_THREADS taskset -c $(taskset -cp $$ | grep -oE '[0-9]+' | tail -n 1)") == 1);
+  CHECK(threads("OMP_NUM_THREADS=3") == 3);
+  CHECK(threads("OMP_NUM_THREADS=3", " --set threads=2") == 2);
+}
+#endif
+
+TEST_CASE("more threads than cores are warned about, once, before anything starts") {
+  const TinyRun tiny;
+  const auto told = [&](int64_t threads, const std::string& verb) {
+    const ProgramResult result = run_program(verb + " --set threads=" + std::to_string(threads));
+    CHECK(result.exit_code == 0);
+    const size_t at = result.err.find("warning W-THREADS  threads = " + std::to_string(threads) + " (--set)");
+    if (at != std::string::npos) CHECK(at == result.err.rfind("warning W-THREADS"));
+    return at != std::string::npos;
+  };
+  for (const std::string& verb :
+       {"config show '" + tiny.config_path() + "'",
+        "train '" + tiny.config_path() + "' --dry-run -s '" + tiny.path("run") + "'",
+        std::string("bench step --no-floor --batch 1 --seq 2 --steps 1 --warmup 0 --set "
+                    "model.config.num_hidden_layers=1 --set model.config.hidden_size=16 --set "
+                    "model.config.num_attention_heads=2")}) {
+    CAPTURE(verb);
+    CHECK(told(usable_cores() + 1, verb));
+    CHECK(!told(usable_cores(), verb));
+    CHECK(!told(0, verb));
+  }
 }
 
 }  // namespace mixtape::tests

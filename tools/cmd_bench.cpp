@@ -50,7 +50,7 @@ std::vector<int64_t> read_lengths(const std::string& path) {
 void run_step(BenchOptions options) {
   config::Config config = load(options);
   trainer::take_from_pretrained(config);
-  for (const std::string& warning : config.warnings) note(warning);
+  note_warnings(config);
   options.step.has_vocabulary = !options.config.empty();
   options.step.lengths = read_lengths(options.lengths);
   print(bench_step(config, options.step));

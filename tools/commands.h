@@ -52,6 +52,9 @@ void add_teach_break(Verb& teach);
 /// Reads a configuration file with its `--set`s; its warnings go to stderr.
 config::Config load_config(const std::string& file, const std::vector<std::string>& sets);
 
+/// A configuration's warnings, and W-THREADS where it asks for more threads than there are cores for this process.
+void note_warnings(const config::Config& config);
+
 /// Adds `--set a.b=VALUE`, once for each value; they stay in the order of the command line.
 void add_set_option(Verb& verb, std::vector<std::string>& sets);
 

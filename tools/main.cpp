@@ -9,6 +9,8 @@
 #include <span>
 
 #include "core/error.h"
+#include "core/kernels/parallel.h"
+#include "core/machine.h"
 #include "data/file.h"
 #include "tools/commands.h"
 #include "tools/svg.h"
@@ -40,6 +42,7 @@ void report(const char* code, const char* text) { std::fprintf(stderr, "error %s
 
 int run(int count, char** words) try {
   std::set_terminate(end_at_once);
+  kernels::set_thread_count(0);  // OpenMP's own choice knows no cgroup
   CommandLine line("mixtape", "Mixtape: fine-tunes text classifiers, with mixed precision that one can see.",
                    version_text);
   Program program{line.root()};
@@ -66,8 +69,17 @@ int run(int count, char** words) try {
 
 config::Config load_config(const std::string& file, const std::vector<std::string>& sets) {
   config::Config config = config::load_config(file, sets);
-  for (const std::string& warning : config.warnings) note(warning);
+  note_warnings(config);
   return config;
+}
+
+void note_warnings(const config::Config& config) {
+  for (const std::string& warning : config.warnings) note(warning);
+  const int cores = usable_cores();
+  if (config.threads <= cores) return;
+  note(message("warning W-THREADS  threads = ", config.threads, " (", config.origin("threads").text(),
+               "): this process may use ", cores, cores == 1 ? " core" : " cores",
+               "; more threads than that wait for each other and make a step slower. 0 takes one for each core"));
 }
 
 void add_set_option(Verb& verb, std::vector<std::string>& sets) {

@@ -1,11 +1,22 @@
 #include "core/kernels/parallel.h"
 
 #include <omp.h>
-#include <sched.h>
 
 #include <algorithm>
+#include <cstdlib>
+
+#include "core/machine.h"
 
 namespace mixtape::kernels {
+namespace {
+
+/// What OMP_NUM_THREADS says, read by OpenMP itself before anybody asks for another number; 0: it is not set.
+const int given_by_environment = [] {
+  const char* const given = std::getenv("OMP_NUM_THREADS");
+  return given != nullptr && *given != '\0' ? omp_get_max_threads() : 0;
+}();
+
+}  // namespace
 
 int thread_count() { return omp_get_max_threads(); }
 
@@ -14,9 +25,7 @@ void set_thread_count(int threads) {
   return omp_set_num_threads(1);  // ThreadSanitizer does not see libgomp's barriers
 #endif
   if (threads > 0) return omp_set_num_threads(threads);
-  cpu_set_t usable;  // what the process may run on, not what the machine has
-  const int cores = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : omp_get_num_procs();
-  omp_set_num_threads(std::max(1, cores));
+  omp_set_num_threads(given_by_environment > 0 ? given_by_environment : usable_cores());
 }
 
 namespace detail {

@@ -12,7 +12,8 @@ namespace mixtape::kernels {
 
 /// Threads that a parallel region would use now.
 int thread_count();
-/// Limits the threads of parallel regions (0: one per usable core).
+/// Limits the threads of parallel regions. 0: what the environment's OMP_NUM_THREADS says, else one for each core that
+/// affinity and cgroups leave to this process (core/machine.h).
 void set_thread_count(int threads);
 
 namespace detail {

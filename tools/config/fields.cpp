@@ -338,8 +338,8 @@ const std::vector<Block> table = {
      .doc = "Where to compute; auto takes a GPU where there is one that this build can use, else the CPU."},
     {.name = "threads", .type = Type::integer, .slot = slot<&Config::threads>(), .range = between(0, 1024),
      .synonyms = {"num_threads", "n_threads", "omp_num_threads", "cores", "workers"},
-     .doc = "Threads; 0: all cores. Another number may change the last bits of a library's matrix product, and with "
-            "them the run: it goes on only with the number that it began with."}
+     .doc = "Threads; 0: OMP_NUM_THREADS, else one for each core that affinity and cgroups leave. Another number may "
+            "change the last bits of a matrix product: a run goes on only with the number that it began with."}
   }}
 };
 

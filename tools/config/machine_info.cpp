@@ -1,27 +1,17 @@
-// What /proc and /sys tell of the machine. No stream's number parsing is used, so that no locale can change a figure.
-#include <sched.h>
+// What /proc and /sys tell of the machine.
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "tools/config/build_info.h"
 
 namespace mixtape::config {
 namespace {
 namespace fs = std::filesystem;
-
-/// First line of a file, "" when there is none.
-std::string first_line(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
 
 /// What stands behind "name:" in a file of such lines.
 std::string value_of(const std::string& path, std::string_view name) {
@@ -33,31 +23,6 @@ std::string value_of(const std::string& path, std::string_view name) {
     return start == std::string::npos ? "" : line.substr(start);
   }
   return {};
-}
-
-/// The number that a text starts with; 0 for "max", "-1" and the like.
-int64_t number_in(std::string_view text) {
-  int64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return std::max<int64_t>(value, 0);
-}
-
-/// The directories of this process's cgroup in one hierarchy, from its own up to the root. `controller` is "" for
-/// version 2. Inside a container the path may be one of the host's: what is not there is passed over.
-std::vector<std::string> cgroups(const std::string& root, const std::string& controller) {
-  std::ifstream in(root + "/proc/self/cgroup");
-  std::string path = "/";
-  for (std::string line; std::getline(in, line);) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    if (controllers.find("," + controller + ",") != std::string::npos) path = line.substr(second + 1);
-  }
-  const std::string base = root + "/sys/fs/cgroup" + (controller.empty() ? "" : "/" + controller);
-  std::vector<std::string> out;
-  for (fs::path at = path; at.has_relative_path(); at = at.parent_path()) out.push_back(base + at.string());
-  out.push_back(base);
-  return out;
 }
 
 /// Bytes of cached files that the kernel drops before it refuses memory: they count as used, and are not.
@@ -81,7 +46,7 @@ MemoryLimit memory_limit(const std::string& root) {
   MemoryLimit tightest;
   const auto look = [&](const std::string& controller, const std::string& limit_file, const std::string& used_file,
                         std::string_view cached) {
-    for (const std::string& directory : cgroups(root, controller)) {
+    for (const std::string& directory : cgroup_directories(root, controller)) {
       const int64_t limit = number_in(first_line(directory + "/" + limit_file));
       if (limit <= 0 || limit >= no_limit) continue;
       const int64_t used =
@@ -94,32 +59,10 @@ MemoryLimit memory_limit(const std::string& root) {
   return tightest;
 }
 
-double cpu_limit(const std::string& root) {
-  double least = 0;
-  const auto consider = [&](int64_t microseconds, int64_t every) {
-    if (microseconds <= 0 || every <= 0) return;
-    const double cores = static_cast<double>(microseconds) / static_cast<double>(every);
-    least = least == 0 ? cores : std::min(least, cores);
-  };
-  for (const std::string& directory : cgroups(root, "")) {
-    const std::string most = first_line(directory + "/cpu.max");  // "50000 100000", "max 100000"
-    const size_t blank = most.find(' ');
-    if (blank != std::string::npos) consider(number_in(most), number_in(std::string_view(most).substr(blank + 1)));
-  }
-  for (const std::string& directory : cgroups(root, "cpu")) {
-    consider(number_in(first_line(directory + "/cpu.cfs_quota_us")),
-             number_in(first_line(directory + "/cpu.cfs_period_us")));
-  }
-  return least;
-}
-
 void read_cores(const std::string& root, MachineInfo& out) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  out.affinity = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-  out.cpu_limit = cpu_limit(root);
-  out.cores = out.affinity;
-  if (out.cpu_limit > 0) out.cores = std::min(out.cores, static_cast<int>(std::ceil(out.cpu_limit)));
+  out.affinity = affinity_cores();
+  out.cpu_limit = cgroup_cpu_limit(root);
+  out.cores = usable_cores(root);
 }
 
 void read_memory(const std::string& root, MachineInfo& out) {
