@@ -1,6 +1,7 @@
 // inspect memory: foreseen peaks beside those of runs, and dtypes beside each other.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/svg_texts.h"
@@ -36,7 +37,75 @@ std::vector<std::vector<std::string>> memory_settings() {
   return out;
 }
 
+/// 203 short texts, of which these few fill all 16 places.
+void make_long_texts_rare(const TinyRun& tiny, const std::vector<int>& long_ones) {
+  std::string texts, labels;
+  for (int i = 0; i < 203; ++i) {
+    const bool is_long = std::find(long_ones.begin(), long_ones.end(), i) != long_ones.end();
+    texts += is_long      ? "you are very , very , very , very , very , very rude !\n"
+             : i % 2 == 0 ? "you !\n"
+                          : "are kind !\n";
+    labels += is_long ? "1\n" : "0\n";
+  }
+  tiny.folder().write("data/train_text.txt", texts);
+  tiny.folder().write("data/train_labels.txt", labels);
+}
+
+json foreseen_plan(const TinyRun& tiny, const std::vector<std::string>& sets) {
+  const ProgramResult result = run_program("inspect memory '" + tiny.config_path() + "' --json" + set_options(sets));
+  CAPTURE(result.err);
+  REQUIRE(result.exit_code == 0);
+  return json::parse(result.out);
+}
+
 }  // namespace
+
+TEST_CASE("inspect memory: the batches are those that the run makes, whatever their order and where long texts stand") {
+  const TinyRun tiny;
+  std::vector<std::vector<std::string>> settings;
+  for (const std::string rows : {"64", "100"})
+    for (const std::string padding : {"longest", "packed", "max_length"})
+      for (const std::string bucketing : {"true", "false"})
+        for (const std::string shuffle : {"true", "false"})
+          settings.push_back({"trainer.per_device_train_batch_size=" + rows, "data.padding=" + padding,
+                              "data.length_bucketing=" + bucketing, "data.shuffle=" + shuffle,
+                              "trainer.num_train_epochs=3"});
+  settings.push_back({"trainer.per_device_train_batch_size=32", "data.length_bucketing=false",
+                      "trainer.gradient_accumulation_steps=3", "trainer.max_steps=5"});
+  for (const std::vector<int>& long_ones : {std::vector<int>{3, 40}, {150}, {3, 70, 130, 202}, {202}}) {
+    make_long_texts_rare(tiny, long_ones);
+    for (const std::vector<std::string>& sets : settings) {
+      CAPTURE(long_ones.front());
+      CAPTURE(set_options(sets));
+      const double measured = measured_peak(tiny, sets);
+      CHECK(foreseen_plan(tiny, sets).at("peak_bytes") == doctest::Approx(measured).epsilon(0.05));
+    }
+  }
+}
+
+TEST_CASE("inspect memory: a batch that only the first step meets finds no optimizer states, and the plan says so") {
+  const TinyRun tiny;
+  make_long_texts_rare(tiny, {3, 5, 7, 9});
+  const std::vector<std::string> once = {"trainer.per_device_train_batch_size=64", "data.shuffle=false",
+                                         "data.length_bucketing=false", "trainer.num_train_epochs=1"};
+  std::vector<std::string> twice = once;
+  twice.back() = "trainer.num_train_epochs=2";
+  const json one = foreseen_plan(tiny, once), two = foreseen_plan(tiny, twice);
+  CHECK(one.at("first_step") == true);
+  CHECK(two.at("first_step") == false);
+  for (const json* plan : {&one, &two}) {
+    CHECK(plan->at("rows") == 64);
+    CHECK(plan->at("longest") == 16);
+  }
+  CHECK(one.at("peak_bytes") == doctest::Approx(measured_peak(tiny, once)).epsilon(0.02));
+  CHECK(two.at("peak_bytes") == doctest::Approx(measured_peak(tiny, twice)).epsilon(0.02));
+  const std::string words = "in the run's first step, which finds no optimizer states: no later one needs as much";
+  const auto text = [&](const std::vector<std::string>& sets) {
+    return run_program("inspect memory '" + tiny.config_path() + "'" + set_options(sets)).out;
+  };
+  CHECK(contains(text(once), words));
+  CHECK(!contains(text(twice), words));
+}
 
 TEST_CASE("inspect memory: the peaks of thirty configurations are foreseen within 5 percent") {
   const TinyRun tiny;
@@ -46,10 +115,7 @@ TEST_CASE("inspect memory: the peaks of thirty configurations are foreseen withi
     sets.insert(sets.end(), {"data.shuffle=false", "trainer.num_train_epochs=1"});  // the longest texts meet
     CAPTURE(set_options(sets));
     const double measured = measured_peak(tiny, sets);
-    const ProgramResult result = run_program("inspect memory '" + tiny.config_path() + "' --json" + set_options(sets));
-    CAPTURE(result.err);
-    REQUIRE(result.exit_code == 0);
-    const double foreseen = json::parse(result.out).at("peak_bytes");
+    const double foreseen = foreseen_plan(tiny, sets).at("peak_bytes");
     MESSAGE("foreseen / measured: " << foreseen / measured);
     CHECK(foreseen == doctest::Approx(measured).epsilon(0.05));
   }

@@ -13,7 +13,9 @@
 #include "core/parameter.h"
 #include "data/batch.h"
 #include "optim/clip.h"
+#include "tools/inspect/memory_batches.h"
 #include "tools/trainer/evaluate.h"
+#include "tools/trainer/rehearsal.h"
 #include "tools/trainer/setup.h"
 #include "tools/trainer/task.h"
 
@@ -47,42 +49,65 @@ std::map<std::string, int64_t> saved_by_op(const Tensor& loss, const NamedTensor
   return out;
 }
 
-/// Runs two steps on one batch, the first of which makes the optimizer's states, and looks at the second.
+/// Takes the steps of a run that need the most: its first, which makes the optimizer's states, and of the later ones.
 class MemoryProbe {
  public:
-  MemoryProbe(const config::Config& config, const models::BertClassifier& model, const data::Batch& batch)
+  MemoryProbe(const config::Config& config, const models::BertClassifier& model, const data::EncodedTexts& texts,
+              const data::CollateOptions& collate)
       : config_(config),
         model_(model),
-        batch_(batch),
+        texts_(texts),
+        collate_(collate),
         precision_(trainer::make_precision(config)),
         scaler_(amp::unscaled()),  // an overflow would skip the update that is to be looked at
         optimizer_(trainer::make_optimizer(config, model.parameters())) {}
 
-  MemoryPlan run(const std::vector<data::Batch>& evaluated) {
-    step();
-    step();
-    for (const data::Batch& batch : evaluated) evaluate(batch);
-    for (const NamedTensor& state : optimizer_->state()) plan_.optimizer += bytes_of(state.tensor);
-    return plan_;
+  MemoryPlan run(const RunBatches& batches, const std::vector<data::Batch>& evaluated) {
+    MemoryPlan most = step(batches.first_step);
+    most.first_step = true;
+    for (const StepBatches& later : batches.later_steps) {
+      MemoryPlan plan = step(later);
+      if (plan.training_peak() >= most.training_peak()) most = std::move(plan);
+    }
+    for (const data::Batch& batch : evaluated) most.evaluation = std::max(most.evaluation, evaluate(batch));
+    for (const NamedTensor& state : optimizer_->state()) most.optimizer += bytes_of(state.tensor);
+    return most;
   }
 
  private:
-  void step() {
-    // A second micro-batch adds to gradients that are there already: more of them change nothing.
-    const int64_t micro_batches = std::min<int64_t>(config_.trainer.gradient_accumulation_steps, 2);
-    plan_ = {.rows = batch_.rows, .longest = batch_.longest, .tokens = batch_.tokens};
-    for (int64_t micro = 0; micro < micro_batches; ++micro) {
-      const RngGuard rng({.stream = rng_stream::dropout, .step = 1, .micro_step = static_cast<uint32_t>(micro)});
-      cpu_allocator().reset_peak();
-      const Tensor loss = [&] {
-        const amp::Autocast autocast(precision_.rule);
-        return model_.loss(batch_, static_cast<double>(micro_batches * batch_.rows), true);
-      }();
-      plan_.forward = std::max(plan_.forward, take_peak());
-      plan_.saved = saved_by_op(loss, model_.parameters());
-      autograd::backward(scaler_.scale(loss));
-      plan_.backward = std::max(plan_.backward, take_peak());
+  /// A second batch adds to gradients that are there already: more of them change nothing.
+  MemoryPlan step(const StepBatches& batches) {
+    plan_ = {};
+    const int64_t rows = std::ssize(batches.first) + std::ssize(batches.later);
+    micro_step(batches.first, rows, 0);
+    if (!batches.later.empty()) micro_step(batches.later, rows, 1);
+    update();
+    return plan_;
+  }
+
+  void micro_step(const BatchRows& rows, int64_t all_rows, uint32_t number) {
+    const data::Batch batch = data::collate(texts_, rows, collate_);
+    const RngGuard rng({.stream = rng_stream::dropout, .step = 1, .micro_step = number});
+    cpu_allocator().reset_peak();
+    const Tensor loss = [&] {
+      const amp::Autocast autocast(precision_.rule);
+      return model_.loss(batch, static_cast<double>(all_rows), true);
+    }();
+    const int64_t forward = take_peak();
+    std::map<std::string, int64_t> saved = saved_by_op(loss, model_.parameters());
+    autograd::backward(scaler_.scale(loss));
+    const int64_t backward = take_peak();
+    if (std::max(forward, backward) >= std::max(plan_.forward, plan_.backward)) {
+      plan_.rows = batch.rows;
+      plan_.longest = batch.longest;
+      plan_.tokens = batch.tokens;
+      plan_.saved = std::move(saved);
     }
+    plan_.forward = std::max(plan_.forward, forward);
+    plan_.backward = std::max(plan_.backward, backward);
+  }
+
+  void update() {
     for (const NamedTensor& p : model_.parameters()) {
       plan_.parameters += p.tensor.numel();
       plan_.weights += bytes_of(p.tensor);
@@ -96,12 +121,12 @@ class MemoryProbe {
     plan_.update = take_peak();
   }
 
-  void evaluate(const data::Batch& batch) {
+  int64_t evaluate(const data::Batch& batch) {
     const NoGradGuard no_grad;
     const amp::Autocast autocast(precision_.rule);
     cpu_allocator().reset_peak();
     (void)model_.logits(batch, false);
-    plan_.evaluation = std::max(plan_.evaluation, take_peak());
+    return take_peak();
   }
 
   static int64_t take_peak() {
@@ -112,22 +137,13 @@ class MemoryProbe {
 
   const config::Config& config_;
   const models::BertClassifier& model_;
-  const data::Batch& batch_;
+  const data::EncodedTexts& texts_;
+  const data::CollateOptions& collate_;
   trainer::Precision precision_;
   amp::GradScaler scaler_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   MemoryPlan plan_;
 };
-
-/// Of the batches of texts sorted by length, the one with the most places for tokens.
-data::Batch largest_batch(const data::EncodedTexts& texts, int64_t size, const data::CollateOptions& options) {
-  const data::BatchPlan batches = data::plan_sorted(texts.lengths(), size);
-  const auto places = [&](const std::vector<int64_t>& rows) { return std::ssize(rows) * texts.length(rows.back()); };
-  return data::collate(texts,
-                       *std::max_element(batches.begin(), batches.end(),
-                                         [&](const auto& a, const auto& b) { return places(a) < places(b); }),
-                       options);
-}
 
 }  // namespace
 
@@ -148,6 +164,7 @@ std::string MemoryPlan::text() const {
   };
   std::string out = message("a training step of the longest batch: ", rows, " texts of at most ", longest, " tokens, ",
                             tokens, " in all\n");
+  if (first_step) out += "  in the run's first step, which finds no optimizer states: no later one needs as much\n";
   out += row("  ", "weights", weights) + row("  ", "16-bit copies", copies);
   out += row("  ", "gradients", gradients) + row("  ", "optimizer", optimizer);
   out += row("  ", "saved for backward", all_saved());
@@ -166,6 +183,7 @@ trainer::Json MemoryPlan::json() const {
       .set("rows", rows)
       .set("longest", longest)
       .set("tokens", tokens)
+      .set("first_step", first_step)
       .set("parameters", parameters)
       .set("weights", weights)
       .set("copies", copies)
@@ -185,14 +203,18 @@ MemoryPlan measure_memory(config::Config config, trainer::Progress& progress) {
   const data::Tokenizer tokenizer = trainer::make_tokenizer(config.tokenizer);
   const trainer::Task task = trainer::read_task(config, tokenizer, progress);
   const auto model = trainer::make_model(config, tokenizer.vocab().size(), task.class_names, progress);
-  data::CollateOptions collate = trainer::collate_options(config, tokenizer, model->label_dtype());
-  const data::Batch batch = largest_batch(task.train, config.trainer.per_device_train_batch_size, collate);
-  collate.padding = data::Padding::longest;  // as trainer::evaluate pads
+  trainer::rehearse(config, *model, progress);
+  const data::CollateOptions collate = trainer::collate_options(config, tokenizer, model->label_dtype());
+  const RunBatches batches = largest_batches(config, task.train, collate);
+  data::CollateOptions longest = collate;
+  longest.padding = data::Padding::longest;  // as trainer::evaluate pads
   std::vector<data::Batch> evaluated;
   for (const data::EncodedTexts* split : {&task.val, &task.test}) {
-    if (split->rows() > 0) evaluated.push_back(largest_batch(*split, trainer::EvaluateOptions().batch_size, collate));
+    if (split->rows() == 0) continue;
+    const data::BatchPlan sorted = data::plan_sorted(split->lengths(), trainer::EvaluateOptions().batch_size);
+    evaluated.push_back(data::collate(*split, largest_batch(sorted, *split, longest), longest));
   }
-  return MemoryProbe(config, *model, batch).run(evaluated);
+  return MemoryProbe(config, *model, task.train, collate).run(batches, evaluated);
 }
 
 }  // namespace mixtape::inspect

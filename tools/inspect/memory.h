@@ -11,10 +11,10 @@
 
 namespace mixtape::inspect {
 
-/// Of a step of the batch with the most places for tokens. All but the facts of the batch and the number of parameters
-/// in bytes.
+/// Of the step of a run that needs the most. All but the facts of the batch and the number of parameters in bytes.
 struct MemoryPlan {
   int64_t rows = 0, longest = 0, tokens = 0;  ///< of the batch: texts, the longest in tokens, tokens without padding
+  bool first_step = false;                    ///< it is the run's first, which finds no states of the optimizer
   int64_t parameters = 0;                     ///< numbers that are trained
   int64_t weights = 0, copies = 0, gradients = 0, optimizer = 0;
   std::map<std::string, int64_t> saved = {};      ///< for backward, by op
@@ -28,8 +28,9 @@ struct MemoryPlan {
   trainer::Json json() const;
 };
 
-/// Runs two steps on the longest batch, the first of which makes the optimizer's states, and measures the second. Sets
-/// the thread count of the configuration. Throws what the readers of vocabulary, data and weights throw.
+/// Lays the batches of the run as its seed orders them, takes a step of the largest batch of its first step and one of
+/// the largest batch of all later ones, and measures both. Sets the thread count of the configuration. Throws what the
+/// readers of vocabulary, data and weights throw, and E-SCHEDULE (config) for a warm-up that is longer than the run.
 MemoryPlan measure_memory(config::Config config, trainer::Progress& progress);
 
 }  // namespace mixtape::inspect
