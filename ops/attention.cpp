@@ -213,8 +213,11 @@ Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, con
   const Tensor keys = heads_of(k, whole ? Tensor() : from, {0, 2, 3, 1});
   const Tensor values = heads_of(v, whole ? Tensor() : from, {0, 2, 1, 3});
   const Tensor scores = batched_matmul(queries, keys, 1.0 / std::sqrt(static_cast<double>(width / heads)));
-  const Tensor seen = whole ? s.visible : from_bools(layout.visible, {rows});
-  const Tensor weights = seen ? masked_softmax(scores, reshape(seen, {count, 1, 1, s.longest})) : softmax(scores);
+  // Always the row that the fused one absorbs, also where everything is visible: a policy names that one.
+  const Tensor seen = !whole      ? from_bools(layout.visible, {rows})
+                      : s.visible ? s.visible
+                                  : from_bools(std::vector<bool>(static_cast<size_t>(rows), true), {rows});
+  const Tensor weights = masked_softmax(scores, reshape(seen, {count, 1, 1, s.longest}));
   const Tensor context = batched_matmul(dropout(weights, p), values);
   const Tensor all = reshape(permute(context, {0, 2, 1, 3}), {rows, width});
   if (first) return index_select(all, 0, starts);

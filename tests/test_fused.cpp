@@ -10,6 +10,7 @@
 #include "autograd/backward.h"
 #include "core/factory.h"
 #include "models/classifier.h"
+#include "ops/ops.h"
 #include "tests/distance.h"
 #include "tests/shared.h"
 
@@ -200,6 +201,23 @@ TEST_CASE("fused rows run where the policy leaves what they absorb alone, and no
 
   const ComposedGuard composed;
   CHECK(!has(with("", Rule::keep), "attention"));
+}
+
+TEST_CASE("composed attention is made of the softmax row that the fused one absorbs, with a mask and without") {
+  const Tensor x = from(std::vector<double>(4 * 6, 0.5), {4, 6});
+  for (const auto& offsets : {from_ints({0, 2, 4}, {3}), from_ints({0, 1, 4}, {3})}) {  // alike: no padding, no mask
+    const int64_t longest = offsets.size(0) == 3 && to_vector(offsets)[1] == 2 ? 2 : 3;
+    amp::Ledger ledger;
+    {
+      const ObserverGuard observer(ledger.observer());
+      const ComposedGuard composed;
+      (void)ops::attention(x, x, x, {offsets, longest, {}}, 2, 0.0);
+    }
+    std::vector<std::string> names;
+    for (const amp::LedgerRow& row : ledger.forward()) names.push_back(row.op);
+    CHECK(has(names, "masked_softmax"));
+    CHECK(!has(names, "softmax"));
+  }
 }
 
 TEST_CASE("a ComposedGuard can name rows: these are composed, the others are not, and afterwards all is as before") {

@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "tools/inspect/op_error.h"
 #include "tools/trainer/profiled_step.h"
+#include "tools/trainer/rehearsal.h"
 #include "tools/trainer/setup.h"
 #include "tools/trainer/task.h"
 
@@ -18,6 +19,7 @@ amp::LedgerTotals run_ledger(config::Config config, bool composed, trainer::Prog
                                            config.trainer.per_device_train_batch_size);
   trainer::check_classes(config, train.class_names);
   const auto model = trainer::make_model(config, tokenizer.vocab().size(), train.class_names, progress);
+  trainer::rehearse(config, *model, progress);
   const data::EncodedTexts texts = trainer::encode_rows(std::move(train), tokenizer, progress);
   const std::vector<int64_t> rows = data::plan_sorted(texts.lengths(), texts.rows()).front();
   const data::Batch batch =
