@@ -103,6 +103,23 @@ TEST_CASE("profile: products count by their shapes, both ways, for what is multi
   }
 }
 
+TEST_CASE("bench infer: what is allocated at most is what forwards of this shape need, not the making of the model") {
+  const auto peak = [](int64_t batch, int64_t seq) {
+    const json line = found(message("bench infer --no-floor --steps 1 --warmup 1 --batch ", batch, " --seq ", seq,
+                                    " --set amp.dtype=off --set threads=1 --set model.config.num_hidden_layers=1 --set "
+                                    "model.config.hidden_size=64 --set model.config.num_attention_heads=2"));
+    return std::pair(line.at("peak_bytes").get<double>(), 4 * line.at("parameters").get<double>());
+  };
+  const auto [small, weights] = peak(1, 8);
+  CHECK(small > weights);
+  CHECK(small < 1.1 * weights);
+  const auto [large, same] = peak(32, 256);
+  CHECK(same == weights);
+  const double inner = 32 * 256 * 3072 * 4.0;  // one tensor of the feed-forward is live beside x at some time
+  CHECK(large > weights + 0.05 * inner);
+  CHECK(large < weights + 3 * inner);
+}
+
 TEST_CASE("profile: a class is charged between start and end, a phase for the rest") {
   Profile profile;
   const Observer& observer = profile.observer();
