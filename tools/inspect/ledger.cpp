@@ -19,7 +19,6 @@ amp::LedgerTotals run_ledger(config::Config config, bool composed, trainer::Prog
                                            config.trainer.per_device_train_batch_size);
   trainer::check_classes(config, train.class_names);
   const auto model = trainer::make_model(config, tokenizer.vocab().size(), train.class_names, progress);
-  trainer::rehearse(config, *model, progress);
   const data::EncodedTexts texts = trainer::encode_rows(std::move(train), tokenizer, progress);
   const std::vector<int64_t> rows = data::plan_sorted(texts.lengths(), texts.rows()).front();
   const data::Batch batch =
@@ -34,6 +33,7 @@ amp::LedgerTotals run_ledger(config::Config config, bool composed, trainer::Prog
     step.take(
         static_cast<uint64_t>(config.trainer.seed), [&] { return batch; }, nullptr);
   }
+  trainer::rehearse(config, *model, progress);  // after the first step: it too makes the weights' 16-bit copies
   return first.totals();
 }
 
