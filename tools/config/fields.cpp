@@ -332,8 +332,7 @@ const std::vector<Block> table = {
   }},
   {"", {
     {.name = "device", .type = Type::choice, .slot = slot<&Config::device>(),
-     .choices = {{.value = "auto"}, {.value = "cpu"},
-                 {.value = "cuda", .synonyms = {"gpu", "cuda:0"}}},
+     .choices = {{.value = "auto"}, {.value = "cpu"}, {.value = "cuda", .synonyms = {"gpu", "cuda:0"}}},
      .synonyms = {"gpu", "use_cuda", "no_cuda", "accelerator"},
      .doc = "Where to compute; auto takes a GPU where there is one that this build can use, else the CPU."},
     {.name = "threads", .type = Type::integer, .slot = slot<&Config::threads>(), .range = between(0, 1024),
