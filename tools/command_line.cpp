@@ -53,6 +53,22 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
   return text + "\n  " + path + " --help shows what it takes";
 }
 
+/// The parser keeps what an option excludes in a set of pointers: their order would be that of the heap.
+class Help : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text = CLI::Formatter::make_option_opts(option);
+    Words others;
+    for (const CLI::Option* other : option->get_excludes()) others.push_back(other->get_name());
+    if (others.empty()) return text;
+    std::sort(others.begin(), others.end());
+    const std::string label = " " + get_label("Excludes") + ":";
+    text.resize(text.rfind(label) + label.size());
+    for (const std::string& other : others) text += " " + other;
+    return text;
+  }
+};
+
 }  // namespace
 
 Verb Verb::add(const std::string& name, const std::string& doc) {
@@ -95,6 +111,7 @@ void Verb::action(std::function<void()> work) { app_->callback(std::move(work));
 
 CommandLine::CommandLine(const std::string& name, const std::string& doc, std::function<std::string()> version)
     : app_(std::make_unique<CLI::App>(doc, name)), version_(std::move(version)) {
+  app_->formatter(std::make_shared<Help>());  // of the verbs, too
   app_->set_version_flag("--version", version_, "version, compiler, instruction set, matrix products");
 }
 
