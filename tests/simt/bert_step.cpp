@@ -8,7 +8,6 @@
 #include "core/device_module.h"
 #include "core/factory.h"
 #include "core/parameter.h"
-#include "models/classifier.h"
 #include "ops/optest_checks.h"
 #include "optim/adamw.h"
 #include "optim/clip.h"
@@ -16,6 +15,7 @@
 #include "tests/simt/device_checks.h"
 #include "tests/simt/machine.h"
 #include "tests/simt/step_checks.h"
+#include "tests/simt/tiny_bert.h"
 
 namespace mixtape::simt_tests {
 namespace {
@@ -30,16 +30,9 @@ constexpr double limit_of_norm = 0.5;
 const optim::AdamWOptions adamw{.lr = 0.02, .beta2 = 0.99, .eps = 0.05, .weight_decay = 0.1};
 const optim::SchedulePlan plan{optim::ScheduleKind::linear, 0.02, 8, 2};
 
-models::ClassifierConfig tiny_bert() {
-  models::ClassifierConfig config;
-  config.bert.vocab_size = 40;
-  config.bert.hidden_size = 24;
-  config.bert.num_hidden_layers = 2;
-  config.bert.num_attention_heads = 3;
-  config.bert.intermediate_size = 40;
-  config.bert.max_position_embeddings = 12;
+models::ClassifierConfig model_config() {
+  models::ClassifierConfig config = tiny_bert();
   config.bert.initializer_range = 0.2;
-  config.pooling = models::Pooling::pooler;
   return config;
 }
 
@@ -86,7 +79,7 @@ Numbers values_of(const NamedTensors& tensors) {
 
 class Training {
  public:
-  Training(Device device, DType dtype, bool packed) : device_(device), dtype_(dtype), model_(tiny_bert(), 1) {
+  Training(Device device, DType dtype, bool packed) : device_(device), dtype_(dtype), model_(model_config(), 1) {
     model_.to(device);
     batch_ = batch_of(packed);
     optimizer_ = std::make_unique<optim::AdamW>(model_.parameters(), adamw);

@@ -7,7 +7,7 @@
 #include "amp/products.h"
 #include "autograd/backward.h"
 #include "core/factory.h"
-#include "models/classifier.h"
+#include "tests/simt/tiny_bert.h"
 
 namespace mixtape::simt_tests {
 namespace {
@@ -36,15 +36,7 @@ void recorded_gemm(const View& a, const View& b, const View& c, const kernels::G
 }
 
 GemmStep gemm_step_of_bert(DType dtype, bool fused) {
-  models::ClassifierConfig config;
-  config.bert.vocab_size = 40;
-  config.bert.hidden_size = 24;
-  config.bert.num_hidden_layers = 2;
-  config.bert.num_attention_heads = 3;
-  config.bert.intermediate_size = 40;
-  config.bert.max_position_embeddings = 12;
-  config.pooling = models::Pooling::pooler;
-  const models::BertClassifier model(config, 1);
+  const models::BertClassifier model(tiny_bert(), 1);
   (void)model.parameters();
   models::BertInput input;
   input.ids = from_ints({2, 5, 9, 3, 8, 2, 7, 3, 0, 0, 2, 3, 0, 0, 0}, {3, 5});
