@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <stdexcept>
 
 #include "core/factory.h"
 #include "tests/recorder.h"
@@ -24,7 +25,7 @@ std::vector<std::string> with(std::vector<std::string> sets, const std::vector<s
   return sets;
 }
 
-/// Sees every attempt, and raises SIGTERM in the one with that number.
+/// Sees every attempt; raises SIGTERM in the one with that number; says so where a step is tried without end.
 class AttemptWatcher : public tests::WatchedTrainer {
  public:
   using WatchedTrainer::WatchedTrainer;
@@ -33,6 +34,7 @@ class AttemptWatcher : public tests::WatchedTrainer {
  protected:
   void on_batch(const data::Batch&) override {
     if (++attempts == raise_in) ::raise(SIGTERM);
+    if (attempts > 1000) throw std::logic_error("a step is tried again and again");
   }
 };
 }  // namespace
@@ -72,7 +74,7 @@ TEST_CASE("retry: where the scale falls no further, or at first forgives, the st
        {std::vector<std::string>{"amp.min_scale=16777216"}, {"amp.loss_scale=16777216"}, {"amp.hysteresis=3"}}) {
     CAPTURE(more.front());
     const auto sets = with(with(high, more), {"amp.retry_overflow=true", "trainer.max_steps=3"});
-    WatchedRun run(tiny, more.front(), sets);
+    tests::RunOf<AttemptWatcher> run(tiny, more.front(), sets);
     const TrainResult result = run.run();
     CHECK(run.trainer.steps.front().result == optim::StepResult::skipped_overflow);
     CHECK(result.skipped == (more.front() == "amp.hysteresis=3" ? 2 : 3));

@@ -72,7 +72,10 @@ def killed(build, database, mutant, folder):
         command = [str(ROOT / "tools" / "faults"), "--build", str(build), "--program", str(mutant_program), "--seed", "1", name]
     else:
         command = [str(mutant_program), *(["--op", name] if kind == "op" else [f"--source-file=*test_{name}.cpp"])]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    try:
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    except subprocess.TimeoutExpired:
+        return None, "its tests do not end: a test that bounds its loop would say what is wrong"
     return run.returncode != 0, run.stdout[-300:]
 
 
