@@ -16,7 +16,6 @@ using tests::events_of;
 using tests::metrics_of;
 using tests::read_log;
 using tests::TinyRun;
-using tests::WatchedRun;
 
 const std::vector<std::string> high = {"amp.dtype=fp16", "amp.init_scale=16777216"};
 
@@ -37,14 +36,15 @@ class AttemptWatcher : public tests::WatchedTrainer {
     if (attempts > 1000) throw std::logic_error("a step is tried again and again");
   }
 };
+using AttemptRun = tests::RunOf<AttemptWatcher>;
 }  // namespace
 
 TEST_CASE("retry: an overflow costs an attempt, not its batch; dropout draws the same masks again") {
   const TinyRun tiny;
-  WatchedRun skipping(tiny, "skipping", high);
+  AttemptRun skipping(tiny, "skipping", high);
   const TrainResult skipped = skipping.run();
   REQUIRE(skipped.skipped > 0);
-  WatchedRun retrying(tiny, "retrying", with(high, {"amp.retry_overflow=true"}));
+  AttemptRun retrying(tiny, "retrying", with(high, {"amp.retry_overflow=true"}));
   const TrainResult result = retrying.run();
   CHECK(result.skipped == 0);
   CHECK(result.updates == result.steps);
@@ -62,7 +62,7 @@ TEST_CASE("retry: an overflow costs an attempt, not its batch; dropout draws the
   // The run that begins at the scale at which the first step was applied in the end is the same run.
   const double fitting = retrying.trainer.steps.front().loss_scale;
   CHECK(overflows.front().at("step") == 1);
-  WatchedRun lower(tiny, "lower", {"amp.dtype=fp16", message("amp.init_scale=", fitting), "amp.retry_overflow=true"});
+  AttemptRun lower(tiny, "lower", {"amp.dtype=fp16", message("amp.init_scale=", fitting), "amp.retry_overflow=true"});
   (void)lower.run();
   CHECK(retrying.trainer.weights == lower.trainer.weights);
   CHECK(retrying.trainer.moments == lower.trainer.moments);
@@ -74,13 +74,13 @@ TEST_CASE("retry: where the scale falls no further, or at first forgives, the st
        {std::vector<std::string>{"amp.min_scale=16777216"}, {"amp.loss_scale=16777216"}, {"amp.hysteresis=3"}}) {
     CAPTURE(more.front());
     const auto sets = with(with(high, more), {"amp.retry_overflow=true", "trainer.max_steps=3"});
-    tests::RunOf<AttemptWatcher> run(tiny, more.front(), sets);
+    AttemptRun run(tiny, more.front(), sets);
     const TrainResult result = run.run();
     CHECK(run.trainer.steps.front().result == optim::StepResult::skipped_overflow);
     CHECK(result.skipped == (more.front() == "amp.hysteresis=3" ? 2 : 3));
   }
   // A loss that is not finite is no overflow: no scale cures it, so nothing is tried again.
-  WatchedRun broken(tiny, "broken", {"amp.dtype=fp16", "amp.retry_overflow=true", "amp.max_consecutive_skips=2"});
+  AttemptRun broken(tiny, "broken", {"amp.dtype=fp16", "amp.retry_overflow=true", "amp.max_consecutive_skips=2"});
   for (const NamedTensor& parameter : broken.model->parameters()) {
     if (parameter.name == "classifier.weight") assign(parameter.tensor, full(parameter.tensor.shape(), NAN));
   }
@@ -91,7 +91,7 @@ TEST_CASE("retry: where the scale falls no further, or at first forgives, the st
 
 TEST_CASE("retry: amp.max_consecutive_skips counts steps, whatever number of attempts they had") {
   const TinyRun tiny;
-  WatchedRun fits(tiny, "fits", with(high, {"amp.retry_overflow=true", "amp.max_consecutive_skips=1"}));
+  AttemptRun fits(tiny, "fits", with(high, {"amp.retry_overflow=true", "amp.max_consecutive_skips=1"}));
   const TrainResult result = fits.run();  // several attempts, and no step was skipped
   CHECK(result.skipped == 0);
   const auto attempts = events_of(read_log(fits.dir.path("log.jsonl")), "overflow");
@@ -101,7 +101,7 @@ TEST_CASE("retry: amp.max_consecutive_skips counts steps, whatever number of att
     CHECK(attempts[i].at("attempt") == i + 1);
   }
   // The first step has two attempts, the second of them at the floor, where the others stay: the third ends the run.
-  WatchedRun stuck(tiny, "stuck",
+  AttemptRun stuck(tiny, "stuck",
                    with(high, {"amp.retry_overflow=true", "amp.max_consecutive_skips=3", "amp.min_scale=8388608",
                                "trainer.max_steps=5"}));
   const auto error = error_of([&] { (void)stuck.run(); });
@@ -118,7 +118,7 @@ TEST_CASE("retry: stopped inside a step that is tried again, the run goes on wit
   // The scale doubles after each clean step, so that steps overflow again and again.
   const std::vector<std::string> sets = {"amp.dtype=fp16", "amp.init_scale=65536", "amp.growth_interval=1",
                                          "amp.growth_factor=64", "amp.retry_overflow=true"};
-  tests::RunOf<AttemptWatcher> whole(tiny, "whole", sets);
+  AttemptRun whole(tiny, "whole", sets);
   (void)whole.run();
   const auto overflows = events_of(read_log(whole.dir.path("log.jsonl")), "overflow");
   REQUIRE(overflows.size() > 2);
@@ -127,11 +127,11 @@ TEST_CASE("retry: stopped inside a step that is tried again, the run goes on wit
     const std::string name = message("cut", attempt);
     {
       Signals signals;
-      tests::RunOf<AttemptWatcher> cut(tiny, name, sets, &signals);
+      AttemptRun cut(tiny, name, sets, &signals);
       cut.trainer.raise_in = attempt;
       if (cut.run().steps == 0) continue;  // nothing was saved
     }
-    WatchedRun rest(tiny, name, sets);
+    AttemptRun rest(tiny, name, sets);
     (void)rest.recover();
     (void)rest.run();
     ++stops;
