@@ -154,9 +154,13 @@ bool GradScaler::will_fall() {
   return !bad_loss_ && found_overflow() && next(options_.scale, state_.scale, true).scale < scale();
 }
 
+void GradScaler::expect_round() const {
+  if (!in_round()) refuse("update without a step since the last one: call it once a round, at its end");
+}
+
 // What the round found, but for the number of skips in a row. Returns whether its step was skipped.
 bool GradScaler::move_scale() {
-  if (!in_round()) refuse("update without a step since the last one: call it once a round, at its end");
+  expect_round();
   const bool skipped = skipped_ || bad_loss_, overflow = found_overflow();
   const bool gradients =
       came_back_.gradients || std::any_of(round_.begin(), round_.end(), [](const Visit& v) { return v.had_gradients; });

@@ -103,6 +103,7 @@ class GradScaler {
   void follow(const GradScaler& lead, optim::Optimizer& optimizer, const optim::GradientSurvey& found);
   bool found_overflow() const;
   void forget_round();
+  void expect_round() const;
   bool move_scale();
   std::string culprit() const;
   void stop_if_diverged(bool skipped);

@@ -98,10 +98,7 @@ optim::Outcome GradScaler::step_there(Visit& visit) {
 }
 
 void GradScaler::update_there() {
-  if (!in_round()) {
-    fail(ErrorKind::internal, "E-SCALER",
-         "scaler: update without a step since the last one: call it once a round, at its end");
-  }
+  expect_round();
   device_function<EndRoundFunction>(there_->memory.device(), "amp.end_round")(memory_of(there_->memory),
                                                                               options_.scale);
   there_->factor = {};

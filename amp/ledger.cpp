@@ -202,8 +202,7 @@ std::string first_step_note(const LedgerTotals& first_step, const LedgerTotals& 
   if (more <= 0) return "";
   return fmt::format(
       "the first step moves {} MB more ({:.1f} % of its bytes are casts): it makes the weights' 16-bit copies, which "
-      "the "
-      "optimizer then writes along",
+      "the optimizer then writes along",
       megabytes(more), 100 * first_step.cast_share);
 }
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/device.h"
+
 namespace mixtape {
 
 /// What an allocator knows about itself; all figures since the start, or since reset_peak() for the peak.
@@ -28,5 +30,7 @@ class Allocator {
 
 /// The process-wide CPU allocator: size classes (four per power of two) with free lists; never clears memory.
 Allocator& cpu_allocator();
+/// The one that the storages of `device` come from. Throws E-DEVICE when it is not there.
+Allocator& allocator_of(Device device);
 
 }  // namespace mixtape

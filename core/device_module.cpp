@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/allocator.h"
 #include "core/device_report.h"
 
 namespace mixtape {
@@ -167,6 +168,10 @@ DeviceBackend& device_backend(Device device) {
                  ": use the CPU, or build with MIXTAPE_CUDA=ON on a machine with a GPU"));
   }
   return *found;
+}
+
+Allocator& allocator_of(Device device) {
+  return device.is_cpu() ? cpu_allocator() : device_backend(device).allocator(device);
 }
 
 void (*detail::device_function(Device device, std::string_view name))() {

@@ -203,6 +203,7 @@ struct OpSchema {
   /// (core/device_module.h).
   ForwardFunction device_forward = nullptr;
   BackwardFunction device_backward = nullptr;
+  bool in_device_module = false;  ///< its file is compiled into libmixtape_cuda too: see Register
 
   /// What runs for tensors of `device`. Throws E-DEVICE-KERNEL where there is nothing: no row falls back on the CPU.
   ForwardFunction forward_on(Device device) const {
@@ -305,13 +306,17 @@ const OpSchema* add_device_functions(const OpSchema& compiled);
 }  // namespace detail
 
 /// At namespace scope of an op file: `static const Register<Gelu> gelu_row;` adds it to the table. Duplicate names
-/// throw. In device code: to the list that a module hands to the program.
+/// throw. In device code: to the list that a module hands to the program. The build defines MIXTAPE_IN_DEVICE_MODULE
+/// for the files that it compiles both ways, so that the table can name a row's devices before a module is loaded.
 template <Operator Op>
 struct Register {
   explicit Register([[maybe_unused]] const char* file = __builtin_FILE()) {
 #if defined(MIXTAPE_DEVICE_MODULE)
     detail::device_rows().push_back({&detail::schema_storage<Op>, &detail::row_of_program<Op>});
 #else
+#if defined(MIXTAPE_IN_DEVICE_MODULE)
+    detail::schema_storage<Op>.in_device_module = true;
+#endif
     detail::register_op(detail::schema_storage<Op>, file);
 #endif
   }

@@ -5,11 +5,6 @@
 #include "core/error.h"
 
 namespace mixtape {
-namespace {
-Allocator& allocator_of(Device device) {
-  return device.is_cpu() ? cpu_allocator() : device_backend(device).allocator(device);
-}
-}  // namespace
 
 Storage::Block::Block(size_t size, Device where) : bytes(size), device(where), allocator(&allocator_of(where)) {
   data = allocator->allocate(size);

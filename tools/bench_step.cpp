@@ -115,14 +115,15 @@ class Bench {
 
   void time_steps(StepFigures& figures) {
     trainer::Hash losses;
+    Allocator& memory = allocator_of(model_->device());
     const std::string before = trainer::hash_of_tensors(model_->parameters());
     for (int64_t i = 0; i < options_.warmup + options_.steps; ++i) {
-      if (i == options_.warmup) cpu_allocator().reset_peak();  // making a model needs more than a forward of it
-      const int64_t taken = cpu_allocator().stats().system_allocations;
+      if (i == options_.warmup) memory.reset_peak();  // making a model needs more than a forward of it
+      const int64_t taken = memory.stats().system_allocations;
       const Clock::time_point start = Clock::now();
       options_.infer ? infer(i, nullptr) : step(i, nullptr);
       const double seconds = seconds_since(start);
-      figures.system_allocations.push_back(cpu_allocator().stats().system_allocations - taken);
+      figures.system_allocations.push_back(memory.stats().system_allocations - taken);
       losses.add(std::as_bytes(std::span(&loss_, 1)));
       if (i < options_.warmup) continue;
       figures.seconds.push_back(seconds);
@@ -132,7 +133,7 @@ class Bench {
     }
     figures.loss = loss_;
     figures.saved_bytes = saved_bytes_;
-    figures.peak_bytes = trainer::peak_bytes();
+    figures.peak_bytes = memory.stats().peak_bytes;
     figures.peak_rss_bytes = trainer::peak_rss_bytes();
     figures.losses_hash = losses.digits();
     figures.weights_hash = trainer::hash_of_tensors(model_->parameters());
@@ -197,7 +198,7 @@ class Bench {
 
   /// Without the 16-bit copies of weights, which the first forward makes: they stay, and no graph owns them.
   int64_t live_bytes() const {
-    int64_t live = cpu_allocator().stats().live_bytes;
+    int64_t live = allocator_of(model_->device()).stats().live_bytes;
     for (const auto& [name, tensor] : model_->parameters()) {
       const Storage& copy = tensor.leaf().shadow.bytes;
       if (copy) live -= static_cast<int64_t>(copy.bytes());

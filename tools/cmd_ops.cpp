@@ -41,6 +41,12 @@ Words dtype_names(const OpInfo& info) {
   return out;
 }
 
+Words devices_of(const OpSchema& op) {
+  Words out{"cpu"};
+  if (op.in_device_module || op.info->any_device) out.emplace_back("cuda");
+  return out;
+}
+
 /// The sentence for a cell of a Markdown table, where | would end it.
 std::string cell(std::string_view text) {
   std::string out;
@@ -75,10 +81,10 @@ std::string markdown_table() {
       "|---|---|---|---|---|---|---|---|\n";
   for (const OpSchema* op : registry()) {
     const OpInfo& info = *op->info;
-    out += message("| `", info.name, "` | ", name_of(info.precision.rule), " | ",
-                   config::joined(input_names(info), ", ", "none"), " | ",
-                   config::joined(saved_names(*op), ", ", "nothing"), " | ", config::joined(dtype_names(info), " ", ""),
-                   " | cpu | ", differentiable(*op), " | ", cell(info.doc), " |\n");
+    out += message(
+        "| `", info.name, "` | ", name_of(info.precision.rule), " | ", config::joined(input_names(info), ", ", "none"),
+        " | ", config::joined(saved_names(*op), ", ", "nothing"), " | ", config::joined(dtype_names(info), " ", ""),
+        " | ", config::joined(devices_of(*op), " ", ""), " | ", differentiable(*op), " | ", cell(info.doc), " |\n");
   }
   return out;
 }
@@ -106,7 +112,7 @@ std::string json_table() {
         message(out.empty() ? "" : ",", "\n{\"name\":", config::quote_json(info.name), ",\"precision\":\"",
                 name_of(info.precision.rule), "\",\"inputs\":", json_inputs(info), ",\"variadic\":", info.variadic,
                 ",\"saves\":", json_list(saved_names(*op)), ",\"dtypes\":", json_list(dtype_names(info)),
-                ",\"devices\":[\"cpu\"],\"differentiable\":", op->backward != nullptr,
+                ",\"devices\":", json_list(devices_of(*op)), ",\"differentiable\":", op->backward != nullptr,
                 ",\"twice\":", op->backward != nullptr && info.twice, ",\"doc\":", config::quote_json(info.doc), "}");
   }
   return "[" + out + "\n]\n";

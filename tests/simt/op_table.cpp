@@ -228,6 +228,7 @@ void check_row(const OpSchema& op, optest::Report& report) {
   Checks checks(report);
   checks.at("row");
   checks.expect(has_kernel(op), "has no device function");
+  checks.expect(op.in_device_module, "is not said to have one");
   if (!has_kernel(op)) return;
   const std::vector<AnySample> samples = op.samples();
   for (size_t i = 0; i < samples.size(); ++i) check_sample(Case(op, samples[i], static_cast<int>(i)), checks);
@@ -257,8 +258,10 @@ int run_table(const Asked& asked) {
   const auto is_asked = [&](std::string_view name) {
     return asked.rows.empty() || std::find(asked.rows.begin(), asked.rows.end(), name) != asked.rows.end();
   };
-  const std::pair<const char*, void (*)(optest::Report&)> others[] = {
-      {"tensors", check_device_tensors}, {"optimizers", check_optimizers}, {"bert", check_bert_steps}};
+  const std::pair<const char*, void (*)(optest::Report&)> others[] = {{"tensors", check_device_tensors},
+                                                                      {"optimizers", check_optimizers},
+                                                                      {"scalers", check_scalers},
+                                                                      {"bert", check_bert_steps}};
   for (const auto& [name, check] : others) {
     if (!is_asked(name) || asked.dry_run) continue;
     optest::Report report{name, 0, {}};

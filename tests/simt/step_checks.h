@@ -9,6 +9,9 @@ namespace mixtape::simt_tests {
 /// must be skipped and a gradient that comes late.
 void check_optimizers(optest::Report& report);
 
+/// Rounds of a scaler for each of two losses, and of steps that are tried again, are those of the CPU.
+void check_scalers(optest::Report& report);
+
 /// Steps of a small BERT with autocast, dropout, loss scale, clipping and a schedule, beside those of the CPU; one of
 /// them overflows.
 void check_bert_steps(optest::Report& report);

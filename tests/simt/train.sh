@@ -48,6 +48,15 @@ near "$(final_loss on_device)" "$(final_loss on_cpu)" ||
 there train config.json -q -s again
 cmp on_device/best/model.safetensors again/best/model.safetensors || die "the same run twice left other weights"
 
+# Where a step is tried again the host waits for what became of it.
+retry=(--set amp.retry_overflow=true --set amp.init_scale=16777216)
+there train config.json -q -s retried "${retry[@]}"
+here train config.json -q -s retried_here "${retry[@]}" --set device=cpu
+tries=$(grep -c '"retried":true' retried/log.jsonl) || die "no step was tried again"
+[[ $tries == $(grep -c '"retried":true' retried_here/log.jsonl) ]] || die "other steps were tried again than on the CPU"
+near "$(final_loss retried)" "$(final_loss retried_here)" || die "with retries the device ends at another loss"
+grep -q '"peak_bytes":[1-9]' retried/metrics.json || die "metrics.json lacks the memory of the device"
+
 # Stopped after step 3, a run goes on where it is let.
 cp -r on_device half
 rm -r half/checkpoints/step-00000006 half/metrics.json

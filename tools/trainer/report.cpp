@@ -106,16 +106,17 @@ void SkipMessages::resume(const RunState& state) {
 }
 
 RunReport::RunReport(const config::Config& config, const RunPlan& plan, std::vector<std::string> class_names,
-                     const RunDir& dir, Progress& progress, const ResumePoint* from)
+                     Device device, const RunDir& dir, Progress& progress, const ResumePoint* from)
     : config_(config),
       plan_(plan),
       class_names_(std::move(class_names)),
+      device_(device),
       dir_(dir),
       progress_(progress),
       log_(cut_back(dir.path("log.jsonl"), from)),
       messages_(progress, config, dir.path()) {
   progress_.note(plan_.text());
-  if (config_.amp.dtype == config::AmpDtype::fp16) {
+  if (device_.is_cpu() && config_.amp.dtype == config::AmpDtype::fp16) {
     progress_.note("fp16 on the CPU is storage: converted, multiplied in f32, rounded once; it does not speed up");
   }
   begin(from);
@@ -176,7 +177,7 @@ void RunReport::write_step(const StepReport& report) {
                    .set("tokens", report.tokens)
                    .set("seconds", report.seconds)
                    .set("tokens_per_s", per_second(report.tokens, report.seconds))
-                   .set("peak_bytes", peak_bytes());
+                   .set("peak_bytes", allocator_of(device_).stats().peak_bytes);
   if (report.lost_updates) event.set("lost_updates", *report.lost_updates);
   log_.write(event);
   unwritten_.reset();
@@ -264,7 +265,7 @@ void RunReport::write_metrics(const TrainResult& result) {
                          .set("seconds", result.seconds)
                          .set("tokens", result.tokens)
                          .set("tokens_per_s", per_second(result.tokens, result.seconds))
-                         .set("peak_bytes", peak_bytes())
+                         .set("peak_bytes", allocator_of(device_).stats().peak_bytes)
                          .set("peak_rss_bytes", peak_rss_bytes())
                          .set("steps", result.steps)
                          .set("updates", result.updates)
@@ -285,8 +286,6 @@ void RunReport::show_result(const TrainResult& result) {
   progress_.note(message("test scores of step ", result.best_step, ": ", result.test->text(), "\n",
                          class_table(*result.test, class_names_)));
 }
-
-int64_t peak_bytes() { return cpu_allocator().stats().peak_bytes; }
 
 int64_t peak_rss_bytes() {
   rusage usage{};

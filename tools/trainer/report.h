@@ -40,9 +40,10 @@ class SkipMessages {
 
 class RunReport {
  public:
-  /// Begins log.jsonl and prints the plan; or, given where a run goes on, cuts the log back to there.
-  RunReport(const config::Config& config, const RunPlan& plan, std::vector<std::string> class_names, const RunDir& dir,
-            Progress& progress, const ResumePoint* from);
+  /// Begins log.jsonl and prints the plan; or, given where a run goes on, cuts the log back to there. `device` is where
+  /// the model lies.
+  RunReport(const config::Config& config, const RunPlan& plan, std::vector<std::string> class_names, Device device,
+            const RunDir& dir, Progress& progress, const ResumePoint* from);
 
   void step(const StepReport& report);
   /// An attempt whose batches run again. Its event is written with those of its step.
@@ -71,6 +72,7 @@ class RunReport {
   const config::Config& config_;
   RunPlan plan_;
   std::vector<std::string> class_names_;
+  Device device_;
   const RunDir& dir_;
   Progress& progress_;
   RunLog log_;
@@ -83,8 +85,7 @@ class RunReport {
   double seconds_ = 0, first_seconds_ = 0;
 };
 
-/// peak_bytes of the allocator, and the most that the process ever had in memory.
-int64_t peak_bytes();
+/// The most that the process ever had in memory; not that of a device.
 int64_t peak_rss_bytes();
 
 }  // namespace mixtape::trainer

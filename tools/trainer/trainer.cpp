@@ -60,8 +60,8 @@ Trainer::~Trainer() = default;
 
 TrainResult Trainer::run(const RunDir& dir) {
   dir_ = &dir;
-  report_ = std::make_unique<RunReport>(parts_.config, plan_, task_.class_names, dir, parts_.progress,
-                                        from_ ? &*from_ : nullptr);
+  report_ = std::make_unique<RunReport>(parts_.config, plan_, task_.class_names, parts_.model.device(), dir,
+                                        parts_.progress, from_ ? &*from_ : nullptr);
   try {
     if (from_ && !from_->changes.empty()) save();
     if (from_) between_steps();
