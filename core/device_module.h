@@ -28,6 +28,9 @@ class DeviceBackend {
   /// Copies bytes from or to a device, after all work before. The bytes are free when this returns: it waits for those
   /// that come to the CPU, and for many that go to the device.
   virtual void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) = 0;
+  /// A copy of the host's bytes on the device, which are free when this returns. It comes there while the device
+  /// computes, and work after this sees it. For what no work writes: batches.
+  virtual Storage upload(const void* from, size_t bytes, Device device) = 0;
   /// Waits for all work. Throws E-CUDA for what went wrong since the last wait.
   virtual void synchronize() = 0;
 
@@ -54,7 +57,7 @@ struct DeviceModule {
 };
 /// A number that differs where the structures that program and module share do.
 constexpr uint64_t device_layout() {
-  uint64_t sum = 1;
+  uint64_t sum = 2;  // counts the changes of DeviceBackend, whose functions have no size
   for (const size_t size : {sizeof(OpInfo), sizeof(OpSchema), sizeof(View), sizeof(Views), sizeof(Tensor),
                             sizeof(Tensors), sizeof(RngCoordinates), sizeof(kernels::GemmOptions)}) {
     sum = sum * 1031 + size;

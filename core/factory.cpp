@@ -132,6 +132,14 @@ Tensor to(const Tensor& tensor, Device device) {
   return out;
 }
 
+Tensor upload(const Tensor& tensor, Device device) {
+  if (device.is_cpu() || tensor.device() == device) return to(tensor, device);
+  const Tensor packed = tensor.contiguous() ? tensor : copy_of(tensor);
+  const size_t bytes = static_cast<size_t>(packed.numel() * size_of(packed.dtype()));
+  const Storage there = device_backend(device).upload(packed.view().data, bytes, device);
+  return Tensor(there, {packed.shape(), packed.strides(), 0, packed.dtype()});
+}
+
 void assign(const Tensor& target, const Tensor& source) {
   if (!(target.shape() == source.shape())) {
     fail(ErrorKind::internal, "E-SHAPE",

@@ -31,6 +31,9 @@ Tensor copy_of(const Tensor& tensor, DType dtype);
 inline Tensor copy_of(const Tensor& tensor) { return copy_of(tensor, tensor.dtype()); }
 /// The tensor itself where it lies on `device`, else a contiguous copy there; never on the tape. Waits where it copies.
 Tensor to(const Tensor& tensor, Device device);
+/// The same for what the host hands over in every step and no op writes in place: no waiting, and the copy runs while
+/// the device computes.
+Tensor upload(const Tensor& tensor, Device device);
 /// Writes `source` into `target`'s bytes (converting) and bumps its version: loading weights, never for users' maths.
 void assign(const Tensor& target, const Tensor& source);
 

@@ -6,7 +6,7 @@
 
 namespace mixtape {
 
-Storage::Block::Block(size_t size, Device where) : bytes(size), device(where), allocator(&allocator_of(where)) {
+Storage::Block::Block(size_t size, Device where, Allocator& from) : bytes(size), device(where), allocator(&from) {
   data = allocator->allocate(size);
 }
 Storage::Block::Block(std::shared_ptr<Block> from, size_t offset, size_t size)
@@ -16,7 +16,8 @@ Storage::Block::Block(std::shared_ptr<Block> from, size_t offset, size_t size)
 Storage::Block::~Block() {
   if (!whole) allocator->free(data, bytes);
 }
-Storage::Storage(size_t bytes, Device device) : block_(std::make_shared<Block>(bytes, device)) {}
+Storage::Storage(size_t bytes, Device device) : Storage(bytes, device, allocator_of(device)) {}
+Storage::Storage(size_t bytes, Device device, Allocator& from) : block_(std::make_shared<Block>(bytes, device, from)) {}
 
 Storage Storage::part(size_t offset, size_t bytes) const {
   if (offset > this->bytes() || bytes > this->bytes() - offset) {

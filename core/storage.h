@@ -15,6 +15,8 @@ class Storage {
  public:
   Storage() = default;
   Storage(size_t bytes, Device device);  ///< uninitialised bytes from the device's allocator
+  /// The same from an allocator of the device's memory that outlives it.
+  Storage(size_t bytes, Device device, Allocator& from);
 
   explicit operator bool() const { return block_ != nullptr; }
   void* data() const { return block_ ? block_->data : nullptr; }
@@ -36,7 +38,7 @@ class Storage {
 
  private:
   struct Block {
-    Block(size_t bytes, Device device);
+    Block(size_t bytes, Device device, Allocator& from);
     Block(std::shared_ptr<Block> whole, size_t offset, size_t bytes);
     ~Block();
     Block(const Block&) = delete;

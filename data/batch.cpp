@@ -217,7 +217,7 @@ Batch collate(const EncodedTexts& texts, std::span<const int64_t> rows, const Co
 Batch to(const Batch& batch, Device device) {
   Batch moved = batch;
   for (Tensor Batch::*part : {&Batch::input_ids, &Batch::attention_mask, &Batch::token_type_ids, &Batch::labels}) {
-    if (batch.*part) moved.*part = mixtape::to(batch.*part, device);
+    if (batch.*part) moved.*part = upload(batch.*part, device);
   }
   return moved;
 }

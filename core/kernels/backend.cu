@@ -1,5 +1,6 @@
 // What a module of device code provides beside its rows: memory, copies, and the kernels that are no loops of formulas.
-// One device a process (CUDA_VISIBLE_DEVICES says which), one stream: work runs in the order of the calls.
+// One device a process (CUDA_VISIBLE_DEVICES says which), one stream: work runs in the order of the calls. Batches come
+// by another one.
 #include "core/caching_allocator.h"
 #include "core/device_module.h"
 
@@ -8,6 +9,7 @@
 #include "core/kernels/gemm.cuh"
 #include "core/kernels/gemm_cuda.h"
 #include "core/kernels/staging.cuh"
+#include "core/kernels/uploads.cuh"
 
 namespace mixtape::kernels::device {
 namespace {
@@ -58,6 +60,11 @@ class Backend final : public DeviceBackend {
     const bool waits = kind != cudaMemcpyDeviceToDevice;
     check_cuda(waits ? cudaMemcpy(to, from, bytes, kind) : cudaMemcpyAsync(to, from, bytes, kind, nullptr), "copy");
   }
+  Storage upload(const void* from, size_t bytes, Device device) override {
+    Storage there(bytes, device, uploads_);
+    uploads_.upload(there.data(), from, bytes);
+    return there;
+  }
   void synchronize() override { check_cuda(cudaDeviceSynchronize(), "waiting for the device"); }
 
   void fill(const View& out, double value) override { device::fill(out, value); }
@@ -91,6 +98,7 @@ class Backend final : public DeviceBackend {
   const int count_ = usable_devices();
   DeviceAllocator allocator_;
   Staging staging_;
+  Uploads uploads_{allocator_};
 };
 
 }  // namespace

@@ -215,6 +215,29 @@ void run_missing_synchronisation() {
   check_cuda(cudaStreamSynchronize(nullptr), "synchronise");
   if (value == 1.0f) std::printf("and then it is 1\n");
 }
+// Copies on a stream of their own, with one event too few on either side.
+__global__ void copy_one(const float* in, float* out) { *out = *in; }
+float after_a_copy(const simt::Options& options) {
+  const simt::OptionsGuard guard(options);
+  float *data = on_device<float>(1), *out = on_device<float>(1), *pinned = nullptr;
+  check_cuda(cudaMallocHost(reinterpret_cast<void**>(&pinned), 2 * sizeof(float)), "cudaMallocHost");
+  pinned[0] = 1, pinned[1] = 2;
+  cudaStream_t copies = nullptr;
+  check_cuda(cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking), "stream");
+  check_cuda(cudaMemcpyAsync(data, pinned, sizeof(float), cudaMemcpyHostToDevice, nullptr), "copy");
+  if (!options.ahead) launch(copy_one, 1, 1, 0, nullptr, data, out);
+  check_cuda(cudaMemcpyAsync(data, pinned + 1, sizeof(float), cudaMemcpyHostToDevice, copies), "copy");
+  launch(copy_one, 1, 1, 0, nullptr, data, out);
+  return read(out, 1)[0];
+}
+void run_copy_not_waited_for() {
+  std::printf("the kernel behind a copy finds what was before it: %g\n",
+              static_cast<double>(after_a_copy({.deferred = true})));
+}
+void run_overwriting_copy() {
+  std::printf("the copy that was to come second came first: %g\n",
+              static_cast<double>(after_a_copy({.deferred = true, .ahead = true})));
+}
 void run_host_read() {
   simt::explain_faults();
   const simt::OptionsGuard guard({.guard = true});
@@ -327,6 +350,8 @@ Faults forgotten() {
        run_missing_synchronisation,
        all_builds,
        {"read before the stream was waited for", "and then it is 1"}},
+      {"copy_not_waited_for", run_copy_not_waited_for, all_builds, {"finds what was before it: 1"}},
+      {"overwriting_copy", run_overwriting_copy, all_builds, {"that was to come second came first: 1"}},
       {"uninitialised", run_uninitialised, all_builds, {"device memory gives nan"}},
       {"uninitialised_shared", run_uninitialised_shared, all_builds, {"shared memory gives nan"}},
   };

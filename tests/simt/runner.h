@@ -28,6 +28,7 @@ struct Options {
   Order order = Order::forward;
   uint64_t seed = 1;      ///< of the shuffled order
   bool deferred = false;  ///< work waits in its stream until a call that must wait for it
+  bool ahead = false;     ///< deferred, but streams other than the standard one run as far as events let them
   bool guard = false;     ///< the host cannot touch device memory but by copies
 };
 /// Of this OS thread. Both are mixed freely; set them while no work waits.

@@ -11,9 +11,17 @@
 
 struct CUevent_st {
   int recorded = 0, reached = 0;
+  CUstream_st* stream = nullptr;  // of the last record
 };
 struct CUstream_st {
-  std::deque<std::function<void()>> waiting;
+  struct Work {
+    std::function<void()> run;  // empty: goes on when the event has been reached that often, by that stream
+    CUevent_st* event = nullptr;
+    int number = 0;
+    CUstream_st* stream = nullptr;
+    bool is_blocked() const { return event && event->reached < number; }
+  };
+  std::deque<Work> waiting;
 };
 
 namespace mixtape::simt {
@@ -57,14 +65,21 @@ cudaError_t over(const char* what, size_t asked, size_t most) {
                                                    std::to_string(asked) + ", expected 1 to " + std::to_string(most));
 }
 
+void run_front(CUstream_st& stream) {
+  const CUstream_st::Work work = std::move(stream.waiting.front());
+  stream.waiting.pop_front();
+  // What it waits for runs now, and no more than that.
+  while (work.is_blocked()) run_front(*work.stream);
+  if (work.run) work.run();
+}
 void drain(CUstream_st& stream) {
   if (stream.waiting.empty()) return;
   const DeviceAccess access;
-  while (!stream.waiting.empty()) {
-    const std::function<void()> work = std::move(stream.waiting.front());
-    stream.waiting.pop_front();
-    work();
-  }
+  while (!stream.waiting.empty()) run_front(stream);
+}
+void run_ahead(CUstream_st& stream) {
+  const DeviceAccess access;
+  while (!stream.waiting.empty() && !stream.waiting.front().is_blocked()) run_front(stream);
 }
 void drain_all() {
   drain(runtime().standard);
@@ -110,8 +125,9 @@ size_t kernels_launched() { return runtime().launched.size(); }
 
 void enqueue(cudaStream_t stream, std::function<void()> work) {
   CUstream_st& queue = stream ? *stream : runtime().standard;
-  queue.waiting.push_back(std::move(work));
-  if (!options().deferred) drain(queue);
+  queue.waiting.push_back({.run = std::move(work)});
+  if (!options().deferred) return drain(queue);
+  if (options().ahead && stream) run_ahead(queue);
 }
 
 void synchronize(cudaStream_t stream) {
@@ -200,6 +216,16 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   runtime().streams[made.get()] = std::move(made);
   return cudaSuccess;
 }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  if (flags == cudaStreamNonBlocking) return cudaStreamCreate(stream);
+  return refuse(cudaErrorInvalidValue, "invalid argument: the runner has no streams that wait for the standard one");
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  CUstream_st& queue = stream ? *stream : runtime().standard;
+  queue.waiting.push_back({.event = event, .number = event->recorded, .stream = event->stream});
+  if (!options().deferred) drain(queue);
+  return cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   drain(*stream);
   runtime().streams.erase(stream);
@@ -235,6 +261,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const int number = ++event->recorded;
+  event->stream = stream ? stream : &runtime().standard;
   enqueue(stream, [event, number] { event->reached = number; });
   return cudaSuccess;
 }
