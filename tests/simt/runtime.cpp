@@ -16,9 +16,9 @@ struct CUevent_st {
 struct CUstream_st {
   struct Work {
     std::function<void()> run;  // empty: goes on when the event has been reached that often, by that stream
-    CUevent_st* event = nullptr;
-    int number = 0;
-    CUstream_st* stream = nullptr;
+    CUevent_st* event;
+    int number;
+    CUstream_st* stream;
     bool is_blocked() const { return event && event->reached < number; }
   };
   std::deque<Work> waiting;
@@ -125,7 +125,7 @@ size_t kernels_launched() { return runtime().launched.size(); }
 
 void enqueue(cudaStream_t stream, std::function<void()> work) {
   CUstream_st& queue = stream ? *stream : runtime().standard;
-  queue.waiting.push_back({.run = std::move(work)});
+  queue.waiting.push_back({std::move(work), nullptr, 0, nullptr});
   if (!options().deferred) return drain(queue);
   if (options().ahead && stream) run_ahead(queue);
 }
@@ -222,7 +222,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   CUstream_st& queue = stream ? *stream : runtime().standard;
-  queue.waiting.push_back({.event = event, .number = event->recorded, .stream = event->stream});
+  queue.waiting.push_back({nullptr, event, event->recorded, event->stream});
   if (!options().deferred) drain(queue);
   return cudaSuccess;
 }
