@@ -69,7 +69,8 @@ void check_copies(Checks& checks) {
 
 void check_memory(Checks& checks) {
   checks.at("memory");
-  Allocator& allocator = device_backend(the_device).allocator(the_device);
+  Allocator& allocator = allocator_of(the_device);
+  checks.expect(&allocator == &device_backend(the_device).allocator(the_device), "its memory is another one's");
   const auto step = [] { return ops::softmax(ops::gelu(moved(numbers({3, 40}, 3)))); };
   step();
   const MemoryStats first = allocator.stats();

@@ -55,7 +55,6 @@ here train config.json -q -s retried_here "${retry[@]}" --set device=cpu
 tries=$(grep -c '"retried":true' retried/log.jsonl) || die "no step was tried again"
 [[ $tries == $(grep -c '"retried":true' retried_here/log.jsonl) ]] || die "other steps were tried again than on the CPU"
 near "$(final_loss retried)" "$(final_loss retried_here)" || die "with retries the device ends at another loss"
-grep -q '"peak_bytes":[1-9]' retried/metrics.json || die "metrics.json lacks the memory of the device"
 
 # Stopped after step 3, a run goes on where it is let.
 cp -r on_device half
