@@ -16,9 +16,14 @@ namespace {
 
 // A block that was freed may be given out again at once: whoever gets it works behind all that still uses it.
 class DeviceAllocator final : public CachingAllocator {
+ public:
+  Uploads& uploads() { return uploads_; }
+  void release_cached() override {
+    CachingAllocator::release_cached();
+    uploads_.release_cached();
+  }
 #if defined(MIXTAPE_SIMT)
   // For tests: what lies beyond the end or was freed is NaN, or no memory at all.
- public:
   void free(void* block, size_t bytes) override {
     cudaMemsetAsync(block, simt::poison, bytes, nullptr);
     CachingAllocator::free(block, bytes);
@@ -31,10 +36,15 @@ class DeviceAllocator final : public CachingAllocator {
   void* take(size_t bytes) override {
     void* block = nullptr;
     if (cudaMalloc(&block, bytes) == cudaSuccess) return block;
+    uploads_.release_cached();
+    if (cudaMalloc(&block, bytes) == cudaSuccess) return block;
     cudaGetLastError();  // said by the null pointer
     return nullptr;
   }
   void give_back(void* block) noexcept override { cudaFree(block); }  // waits for who uses it
+
+ private:
+  Uploads uploads_{*this};
 };
 
 int usable_devices() {
@@ -61,8 +71,9 @@ class Backend final : public DeviceBackend {
     check_cuda(waits ? cudaMemcpy(to, from, bytes, kind) : cudaMemcpyAsync(to, from, bytes, kind, nullptr), "copy");
   }
   Storage upload(const void* from, size_t bytes, Device device) override {
-    Storage there(bytes, device, uploads_);
-    uploads_.upload(there.data(), from, bytes);
+    Uploads& uploads = allocator_.uploads();
+    Storage there(bytes, device, uploads);
+    uploads.upload(there.data(), from, bytes);
     return there;
   }
   void synchronize() override { check_cuda(cudaDeviceSynchronize(), "waiting for the device"); }
@@ -98,7 +109,6 @@ class Backend final : public DeviceBackend {
   const int count_ = usable_devices();
   DeviceAllocator allocator_;
   Staging staging_;
-  Uploads uploads_{allocator_};
 };
 
 }  // namespace

@@ -19,19 +19,16 @@ namespace mixtape::kernels::device {
 /// Hands out device memory that copies are the only ones to write, and keeps what was freed.
 class Uploads final : public Allocator {
  public:
-  /// `memory`: of the device. Beyond `most_bytes` a copy waits rather than that more is taken, where blocks fit.
+  /// `memory`: of the device, asked for what it keeps where there is no more. Beyond `most_bytes` a copy waits rather
+  /// than that more is taken, where blocks fit.
   explicit Uploads(Allocator& memory, size_t most_bytes = size_t{64} << 20)
       : memory_(memory), most_bytes_(static_cast<int64_t>(most_bytes)) {}
 
   void* allocate(size_t bytes) override {
-    const std::lock_guard lock(mutex_);
     size_t size = smallest;
     while (size < bytes) size *= 2;
     void* block = take_freed(size);
-    if (!block) block = take_new(size);
-    stats_.live_bytes += static_cast<int64_t>(size);
-    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.live_bytes);
-    return block;
+    return block ? block : take_new(size);
   }
 
   void free(void* block, size_t) override {
@@ -69,7 +66,7 @@ class Uploads final : public Allocator {
     const std::lock_guard lock(mutex_);
     for (void* block : freed_) {
       const Block& gone = blocks_.at(block);
-      memory_.free(block, gone.bytes);  // in the order of the stream that reads; a copy into it was waited for there
+      cudaFree(block);  // waits for who uses it
       cudaEventDestroy(gone.unused);
       stats_.reserved_bytes -= static_cast<int64_t>(gone.bytes);
       blocks_.erase(block);
@@ -84,8 +81,9 @@ class Uploads final : public Allocator {
     cudaEvent_t unused = nullptr;  // the device is through with what was told to read it
   };
 
-  // The block that was freed first of those that fit, if it is unused by now, or there may be no more.
+  // The block that was freed first of those that fit, if it is unused by now, or there may be no more; else null.
   void* take_freed(size_t size) {
+    const std::lock_guard lock(mutex_);
     const auto fits = [&](void* block) { return blocks_.at(block).bytes == size; };
     const auto first = std::find_if(freed_.begin(), freed_.end(), fits);
     if (first == freed_.end()) return nullptr;
@@ -93,19 +91,31 @@ class Uploads final : public Allocator {
     if (!is_full && cudaEventQuery(blocks_.at(*first).unused) != cudaSuccess) return nullptr;
     void* block = *first;
     freed_.erase(first);
+    give(size);
     return block;
   }
 
-  // The device's memory may have been freed by work that still waits: `unused` says when it is over.
+  // Asks the other allocator without the lock: it asks this one likewise.
   void* take_new(size_t size) {
-    void* block = memory_.allocate(size);
     Block fresh{.bytes = size};
+    void* block = nullptr;
+    if (cudaMalloc(&block, size) != cudaSuccess) {
+      cudaGetLastError();  // said below, if it is still so
+      memory_.release_cached();
+      check_cuda(cudaMalloc(&block, size), "memory for a batch");
+    }
     check_cuda(cudaEventCreateWithFlags(&fresh.unused, cudaEventDisableTiming), "event");
-    check_cuda(cudaEventRecord(fresh.unused, nullptr), "event");
+    const std::lock_guard lock(mutex_);
     blocks_.emplace(block, fresh);
     stats_.reserved_bytes += static_cast<int64_t>(size);
     ++stats_.system_allocations;
+    give(size);
     return block;
+  }
+
+  void give(size_t size) {
+    stats_.live_bytes += static_cast<int64_t>(size);
+    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.live_bytes);
   }
 
   void make_stream() {

@@ -66,7 +66,6 @@ void check_sums(const simt::Options& options, size_t most_bytes) {
   CHECK(uploads.stats().reserved_bytes <= static_cast<int64_t>(most_bytes));
   uploads.release_cached();
   CHECK(uploads.stats().reserved_bytes == 0);
-  CHECK(memory.stats().live_bytes == 0);
 }
 
 }  // namespace
