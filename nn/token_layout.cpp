@@ -9,10 +9,10 @@ namespace mixtape::nn {
 TokenLayout to(const TokenLayout& layout, Device device) {
   if (device.is_cpu()) return layout;
   TokenLayout moved = layout;
-  moved.sequences.offsets = mixtape::to(layout.sequences.offsets, device);
+  moved.sequences.offsets = upload(layout.sequences.offsets, device);
   for (Tensor TokenLayout::*part :
        {&TokenLayout::places, &TokenLayout::first_tokens, &TokenLayout::first_places, &TokenLayout::positions}) {
-    if (layout.*part) moved.*part = mixtape::to(layout.*part, device);
+    if (layout.*part) moved.*part = upload(layout.*part, device);
   }
   return moved;
 }
