@@ -14,6 +14,16 @@ class Staging {
  public:
   static constexpr size_t most_bytes = size_t{4} << 20;  ///< more is a copy of weights, and may wait
 
+  Staging() = default;
+  ~Staging() {
+    for (const Block& block : blocks_) {
+      cudaEventDestroy(block.read);
+      cudaFreeHost(block.pinned);
+    }
+  }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
   /// Copies `bytes` of the host's memory, which are free again when this returns.
   void upload(void* to, const void* from, size_t bytes, cudaStream_t stream) {
     const std::lock_guard lock(mutex_);

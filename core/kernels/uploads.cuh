@@ -23,6 +23,15 @@ class Uploads final : public Allocator {
   /// than that more is taken, where blocks fit.
   explicit Uploads(Allocator& memory, size_t most_bytes = size_t{64} << 20)
       : memory_(memory), most_bytes_(static_cast<int64_t>(most_bytes)) {}
+  /// All that was handed out has been freed.
+  ~Uploads() override {
+    release_cached();
+    if (!stream_) return;
+    cudaStreamDestroy(stream_);
+    cudaEventDestroy(arrived_);
+  }
+  Uploads(const Uploads&) = delete;
+  Uploads& operator=(const Uploads&) = delete;
 
   void* allocate(size_t bytes) override {
     size_t size = smallest;
