@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A report in a real browser: report_in_browser.py BUILD [--pictures DIR] [FILE...]
+"""A report in a real browser: report_in_browser.py BUILD [FILE...] [--pictures DIR]
 
 Trains a tiny run (or takes the pages FILE...) and shows its report in headless Chromium at 360 and at 1280 px, light and
 dark, with scripts off and everything folded open. A console message, a request to anywhere, a page that scrolls sideways

@@ -348,7 +348,7 @@ TEST_CASE("report: figures are as people read them") {
   CHECK(report::in_bytes(9.6 * 0x1p20) == "9.6 MiB");
   CHECK(report::duration(59.99) == "1 min 00 s");
   CHECK(report::duration(7383) == "2 h 03 min");
-  CHECK(report::percent(0.00001) == "< 0.1 %");
+  CHECK(report::percent(0.00001) == "below 0.1 %");
   CHECK(report::percent(0) == "0 %");
   CHECK(report::power_html(65536) == "2<sup>16</sup>");
   CHECK(report::power_html(0.125) == "2<sup>-3</sup>");

@@ -43,7 +43,7 @@ std::string duration(double seconds) {
 std::string percent(double share) {
   if (!std::isfinite(share)) return "unknown";
   if (share == 0) return "0 %";
-  return share > 0 && share < 0.0005 ? "< 0.1 %" : fmt::format("{:.1f} %", 100 * share);
+  return share > 0 && share < 0.0005 ? "below 0.1 %" : fmt::format("{:.1f} %", 100 * share);
 }
 
 std::string plural(int64_t count, std::string_view what) {

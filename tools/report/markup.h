@@ -18,7 +18,7 @@ std::string grouped(double count);  ///< rounded; "unknown" when it is not finit
 std::string in_bytes(double bytes);
 /// "0.30 s", "4 min 12 s", "2 h 03 min".
 std::string duration(double seconds);
-/// "12.4 %"; "0 %" only for 0, and "< 0.1 %" for what would look like it.
+/// "12.4 %"; "0 %" only for 0, and "below 0.1 %" for what would look like it.
 std::string percent(double share);
 /// "1 step", "3 steps".
 std::string plural(int64_t count, std::string_view what);
